@@ -12,7 +12,7 @@ const scoring = new BatchScoring(stack, 'Scoring', {
   defaultModel: 'digits',
   shards: 4,
   // 240 invocations for each queue. The account needs a concurrency quota of 960 for this function alone.
-  compute: lambdaCompute({ memorySize: Size.mebibytes(3008), timeout: Duration.seconds(30), maximumConcurrency: 960 }),
+  compute: lambdaCompute({ memorySize: Size.mebibytes(3008), timeout: Duration.seconds(30), maximumConcurrency: 240 }),
   batchSize: 500,
   window: Duration.seconds(2),
   resultsPerMessage: 10_000,

@@ -214,7 +214,7 @@ const KINDS: readonly Kind[] = [
   },
   {
     is: named(/^(Rfft|Irfft)$/),
-    why: 'on a GPU needs cuFFT, which the image leaves out unless cufft is set',
+    why: 'on a GPU needs cuFFT, which the image leaves out without the build argument CUFFT',
   },
   {
     is: named(/^StringNormalizer$/),

@@ -30,7 +30,7 @@ export interface RowBatch {
  * from 0.
  *
  * @param signal ends the sequence after the requested batch
- * @param skip number of rows to leave out at the start. It does not change the borders of the batches after them.
+ * @param skip number of rows to leave out at the start
  * @throws Error if the file has no rows, no header, or the wrong columns
  */
 export async function* rowBatches(
@@ -186,6 +186,12 @@ function refuseColumns(spec: ColumnSpec, got: string): void {
 /** Options for columns: the columns of each input, the columns to copy to the results, and the values of cells. */
 export type ColumnSpec = Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'>;
 
+/** Limits of the next batch. */
+export interface BatchLimits extends LineBatchLimits {
+  /** Takes what a batch took. */
+  record(rows: number, ms: number): void;
+}
+
 /** Options for a file of rows that are known before it is read. */
 export interface RowOptions {
   readonly model: ModelDescription;
@@ -196,7 +202,7 @@ export interface RowOptions {
   readonly spec: ColumnSpec;
   /** True if lines may be requests. Results of requests have no columns. */
   readonly takesRequests: boolean;
-  readonly limits: LineBatchLimits;
+  readonly limits: BatchLimits;
 }
 
 /** Formats of input: one request or plain object per line, CSV with a header, or Parquet. */

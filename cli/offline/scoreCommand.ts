@@ -44,7 +44,14 @@ import {
   writeWhole,
 } from '../textFiles.ts';
 import { createResultFile, formatOfResults, type ResultFile, type RowOut } from './resultFiles.ts';
-import { DATA_FORMATS, formatByEnding, type RowBatch, type RowOptions, rowBatches } from './rowBatches.ts';
+import {
+  type BatchLimits,
+  DATA_FORMATS,
+  formatByEnding,
+  type RowBatch,
+  type RowOptions,
+  rowBatches,
+} from './rowBatches.ts';
 
 /** Rows that are scored together, and in one run. A queue has fewer, but nobody waits for one row of a file. */
 const ROWS = 2048;
@@ -75,7 +82,7 @@ in the order of the file, one for each line, or each row of Parquet.
                     stopped
   --out-format F    ${FORMATS.join(', ')} (default: by the ending of --out, else jsonl)
   --models DIR      the model repository (default models)
-  --batch-size N    lines scored together (default ${ROWS})
+  --batch-size N    most lines scored together (default ${ROWS})
   --max-rows N      most rows in one run (default ${ROWS})
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print the summary as one JSON object
@@ -89,6 +96,25 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 
 /** Maximum characters in a batch. It limits the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
+/** Lines of the first batch, whose duration is unknown. */
+const LINES_AT_FIRST = 256;
+/** Target for a batch. Ctrl-C waits for it, and progress comes with its end. */
+const BATCH_MS = 1_000;
+
+/** Returns limits of a batch. It has fewer lines than `max` if they take long. */
+function batchLimits(max: number): BatchLimits {
+  let lines = Math.min(max, LINES_AT_FIRST);
+  return {
+    get lines() {
+      return lines;
+    },
+    characters: CHARACTERS_A_BATCH,
+    record(rows, ms) {
+      lines = Math.min(max, Math.max(1, 2 ** Math.floor(Math.log2((rows * BATCH_MS) / ms))));
+    },
+  };
+}
+
 /** Batches in memory whose results are not written: one is scored while another one is read. */
 const BATCHES_AT_ONCE = 2;
 const SOME_LINES_FAILED = 3;
@@ -156,7 +182,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     if (isFailure(opened)) throw new Error(opened.message);
     const startedAt = performance.now();
     const scoring = createOfflineScoring(scorer.score, warn, opened, before?.summary);
-    const limits = { lines, characters: CHARACTERS_A_BATCH };
+    const limits = batchLimits(lines);
     const takesRequests = outFormat === 'jsonl';
     const name = file === '-' ? 'stdin' : file;
     const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits };
@@ -294,7 +320,12 @@ async function* scoredInTurn(
       const batch = await next;
       hasMore = batch !== undefined;
       if (batch === undefined) continue;
-      pending.push({ found: handled(scoring.score(batch.rows)), share: batch.share });
+      const startedAt = performance.now();
+      const found = scoring.score(batch.rows).then((results) => {
+        options.limits.record(batch.rows.length, performance.now() - startedAt);
+        return results;
+      });
+      pending.push({ found: handled(found), share: batch.share });
       next = read();
     }
   } finally {

@@ -3,7 +3,6 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import {
-  type DeadLetterQueue,
   DeduplicationScope,
   FifoThroughputLimit,
   type IQueue,
@@ -14,23 +13,9 @@ import {
 import { ArnFormat, CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 import { acknowledge } from './nag.ts';
-import { statementText, warn } from './problems.ts';
+import { warn } from './problems.ts';
 
 export type Queues = readonly [IQueue, ...IQueue[]];
-
-interface QueueOptions {
-  readonly fifo: boolean;
-  readonly encryptionKey: IKey | undefined;
-  readonly retentionDays: number;
-  /** Policy for a resource that is removed from the stack. @default RemovalPolicy.DESTROY */
-  readonly removalPolicy?: RemovalPolicy;
-  /** @default 30, which is SQS's own */
-  readonly visibilityTimeoutSeconds?: number;
-  /** @default none */
-  readonly deadLetterQueue?: DeadLetterQueue;
-  /** Additional options that the deployer sets. @default none */
-  readonly more?: QueueProps | undefined;
-}
 
 /**
  * High throughput: these two settings raise the quota from 300 calls of each kind per second to the region's.
@@ -45,21 +30,18 @@ const HIGH_THROUGHPUT_FIFO = {
   fifoThroughputLimit: FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
 };
 
-/** Creates an encrypted queue that requires TLS. */
-export function createQueue(scope: Construct, id: string, options: QueueOptions): Queue {
-  const { fifo, encryptionKey, retentionDays, removalPolicy, visibilityTimeoutSeconds, deadLetterQueue, more } =
-    options;
+/** Creates an encrypted queue that requires TLS, in high throughput if it is a FIFO queue. */
+export function createQueue(
+  scope: Construct,
+  id: string,
+  { encryptionKey, ...props }: QueueProps & { readonly encryptionKey: IKey | undefined },
+): Queue {
   return new Queue(scope, id, {
+    ...props,
     enforceSSL: true,
-    retentionPeriod: Duration.days(retentionDays),
-    ...(encryptionKey === undefined
-      ? { encryption: QueueEncryption.SQS_MANAGED }
-      : { encryption: QueueEncryption.KMS, encryptionMasterKey: encryptionKey }),
-    ...(fifo && HIGH_THROUGHPUT_FIFO),
-    ...(removalPolicy !== undefined && { removalPolicy }),
-    ...(visibilityTimeoutSeconds !== undefined && { visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds) }),
-    ...(deadLetterQueue !== undefined && { deadLetterQueue }),
-    ...more,
+    encryption: encryptionKey === undefined ? QueueEncryption.SQS_MANAGED : QueueEncryption.KMS,
+    encryptionMasterKey: encryptionKey,
+    ...(props.fifo === true && HIGH_THROUGHPUT_FIFO),
   });
 }
 
@@ -74,19 +56,22 @@ interface BucketOptions {
 }
 
 /** Creates a private, encrypted bucket that requires TLS. */
-export function createBucket(scope: Construct, id: string, options: BucketOptions): Bucket {
-  const { encryptionKey, removalPolicy, expiryDays } = options;
+export function createBucket(
+  scope: Construct,
+  id: string,
+  { encryptionKey, removalPolicy, expiryDays }: BucketOptions,
+): Bucket {
   const bucket = new Bucket(scope, id, {
     blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
     enforceSSL: true,
     removalPolicy,
-    ...(encryptionKey === undefined
-      ? { encryption: BucketEncryption.S3_MANAGED }
-      : { encryption: BucketEncryption.KMS, encryptionKey, bucketKeyEnabled: true }),
+    encryption: encryptionKey === undefined ? BucketEncryption.S3_MANAGED : BucketEncryption.KMS,
+    encryptionKey,
+    bucketKeyEnabled: encryptionKey !== undefined,
     lifecycleRules: [
       {
         abortIncompleteMultipartUploadAfter: Duration.days(1),
-        ...(expiryDays !== undefined && { expiration: Duration.days(expiryDays) }),
+        expiration: expiryDays === undefined ? undefined : Duration.days(expiryDays),
       },
     ],
   });
@@ -104,11 +89,7 @@ export interface LogGroupOptions {
 export function createLogGroup(scope: Construct, id: string, options: LogGroupOptions): LogGroup {
   const { encryptionKey, logRetention, removalPolicy } = options;
   if (encryptionKey !== undefined) allowLogs(scope, encryptionKey);
-  return new LogGroup(scope, id, {
-    retention: logRetention,
-    removalPolicy,
-    ...(encryptionKey !== undefined && { encryptionKey }),
-  });
+  return new LogGroup(scope, id, { retention: logRetention, removalPolicy, encryptionKey });
 }
 
 /**
@@ -132,9 +113,7 @@ function isFunction(construct: IConstruct): construct is CfnResource {
 
 /**
  * Lets CloudWatch Logs use the key, which its policy must allow. The policy of an imported key cannot be changed here,
- * and without the statement the deployment of the log group fails. A warning then shows the statement to add.
- *
- * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+ * and without the statement the deployment of the log group fails.
  */
 function allowLogs(scope: Construct, key: IKey): void {
   const stack = Stack.of(scope);
@@ -152,17 +131,18 @@ function allowLogs(scope: Construct, key: IKey): void {
     conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
   });
   if (key.addToResourcePolicy(statement).statementAdded) return;
-  warn(
+  warnOfKeyPolicy(
     scope,
     'logKeyPolicy',
-    'encryptionKey: expected a key that CloudWatch Logs may use, got an imported one, whose policy the CDK neither knows ' +
-      `nor changes; add this to its policy: ${statementText(scope, statement)}`,
+    'CloudWatch Logs may use',
+    'https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html',
   );
 }
 
-/** Returns the resource of a construct, to set properties that the construct has no option for. */
-export function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
-  const resource = of.node.defaultChild;
-  if (resource instanceof type) return resource;
-  throw new Error(`${of.node.path}: expected a ${type.name} as its child, got ${resource?.node.path ?? 'none'}`);
+/** Warns that the owner of an imported key must change its policy, as the page says. */
+export function warnOfKeyPolicy(scope: Construct, id: string, use: string, page: string): void {
+  const message =
+    `encryptionKey: expected a key that ${use}, got an imported one, whose policy the CDK neither knows nor changes; ` +
+    `add the statement of ${page} to its policy`;
+  warn(scope, id, message);
 }

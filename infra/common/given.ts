@@ -11,32 +11,13 @@ import { known, type Problem, refuse } from './problems.ts';
  * creates, and very few of imported ones.
  */
 
-/**
- * Defaults of SQS.
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
- */
+/** Default of SQS. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
 const DEFAULT_VISIBILITY_SECONDS = 30;
-const DEFAULT_RETENTION_SECONDS = 345_600;
-export const SECONDS_A_DAY = 86_400;
-
-/** Returns true for a FIFO queue. Undefined if the ARN is a token and the import does not state the kind. */
-export function fifoOf(queue: IQueue): boolean | undefined {
-  const isKnown = queue.fifo || queue instanceof Queue || !Token.isUnresolved(queue.queueArn);
-  return isKnown ? queue.fifo : undefined;
-}
 
 export function visibilitySecondsOf(queue: IQueue | undefined): number | undefined {
-  return knownNumber(queue, (resource) => resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
-}
-
-export function retentionDaysOf(queue: IQueue | undefined): number | undefined {
-  const seconds = knownNumber(queue, (resource) => resource.messageRetentionPeriod ?? DEFAULT_RETENTION_SECONDS);
-  return seconds && seconds / SECONDS_A_DAY;
-}
-
-function knownNumber(queue: IQueue | undefined, pick: (resource: CfnQueue) => number): number | undefined {
   const resource = queue?.node.defaultChild;
-  return resource instanceof CfnQueue ? known(pick(resource)) : undefined;
+  if (!(resource instanceof CfnQueue)) return undefined;
+  return known(resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
 }
 
 export function redriveOf(

@@ -1,17 +1,9 @@
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { type ITopic, TopicBase } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import { acknowledgeWildcard } from './nag.ts';
-
-/** Keys that cannot be read from the resources that they encrypt. */
-export interface Keys {
-  readonly encryptionKey?: IKey | undefined;
-  /** Previous `encryptionKey`. Older messages and objects are still encrypted with it. */
-  readonly formerEncryptionKey?: IKey | undefined;
-}
 
 /**
  * Grants the right to get and list objects. Without the right to list, S3 answers a request for a missing object with

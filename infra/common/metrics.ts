@@ -56,6 +56,7 @@ export function scoringMetric(serviceName: string, metricName: MetricName, optio
 export const PERIOD = Duration.minutes(5);
 
 export const AT_MOST = { statistic: Stats.MAXIMUM, period: PERIOD };
+export const SUM = { statistic: Stats.SUM, period: PERIOD };
 
 /** Returns the seconds that the oldest request of all shards has waited. */
 export function oldestMessageAge(queues: Queues, options: MetricOptions = {}): Metric | MathExpression {

@@ -62,9 +62,6 @@ export function modelSettings({ s3, efs }: ModelPlace) {
   };
 }
 
-/** Relative path without `.` and `..`, so that it cannot leave the access point. */
-const FOLDER = /^(?!\.{1,2}(?:\/|$))[\w.=+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.=+-]+)*$/;
-
 /**
  * Returns problems with models outside the image that the function cannot reach, as far as known.
  *
@@ -75,7 +72,6 @@ export function modelProblems(
   { kind, hasNetwork = false }: { readonly kind: string; readonly hasNetwork?: boolean },
 ): Problem[] {
   const bucket = known(s3?.bucketOfUri?.bucketName);
-  const folder = known(efs?.folder);
   return brokenOf([
     [
       bucket !== undefined && bucket !== s3?.bucket,
@@ -85,11 +81,6 @@ export function modelProblems(
       efs !== undefined && !hasNetwork,
       'models: expected a function with a network of its own, because a file system is mounted there, ' +
         `got compute ${kind} without; give lambdaCompute the vpc of the file system, or take models in S3`,
-    ],
-    [
-      folder !== undefined && !FOLDER.test(folder),
-      'models.folder: expected a folder below the access point, such as releases/42, of letters, digits and . _ = + -, ' +
-        `got '${folder}'; name it without slashes at its ends`,
     ],
   ]);
 }

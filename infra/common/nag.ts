@@ -2,7 +2,6 @@
 
 import { Stack, Validations } from 'aws-cdk-lib/core';
 import type { IConstruct } from 'constructs';
-import { plainText } from './problems.ts';
 
 /** Rules of AWS Solutions and of aws-cdk-lib's own validator. */
 const RULES = {
@@ -41,13 +40,6 @@ const RULES = {
   ],
 } as const;
 
-/** Rules for some functions that HIPAA and NIST 800-53 share. */
-const FUNCTIONS = {
-  gpuConcurrency: ['LambdaConcurrency', 'The most environments are the most invocations at a time'],
-  gpuNetwork: ['LambdaInsideVPC', 'Its instances are in the network of the capacity provider'],
-  jobControl: ['LambdaConcurrency', 'It is called once for a file and once for a job, of which none may wait'],
-} as const;
-
 /** Reasons for wildcards in the resources of a policy. */
 const WILDCARDS = {
   objects: 'Objects with these keys are many, and their whole keys are not known before',
@@ -61,46 +53,33 @@ const WILDCARDS = {
   logDelivery: 'The permissions to set up the delivery of logs, and to send traces, know no resources',
 } as const;
 
-/** Rules for all deployments that HIPAA and NIST 800-53 share. */
-const STANDARDS = {
-  DynamoDBInBackupPlan: 'The table has point-in-time recovery, and its results expire after days',
-  IAMNoInlinePolicy: 'Each policy is one role its own: a managed one would only be shared by mistake',
-  LambdaDLQ:
-    'Mappings and the state machine of jobs call again: dead letters are those of the request queue. S3 tells three ' +
-    'times of a file for a job; an alarm says when that was in vain',
-  S3BucketLoggingEnabled: 'Server access logs would double the requests; CloudTrail data events serve an audit',
-  S3BucketReplicationEnabled: 'What is lost with a region is scored again there: requests are kept by their producers',
-  S3BucketVersioningEnabled:
-    "Every object has a key of its own, and what is written to it again is the same; files for jobs are their owners'",
-};
-
-const SERVERLESS = {
-  LambdaDLQ: STANDARDS.LambdaDLQ,
-  LambdaEventSourceMappingDestination:
-    'A mapping of SQS has no destination on failure: the queue redrives to its dead letters',
-  SQSRedrivePolicy: 'Dead letters and results are the end: no consumer can fail on them, and they expire',
-};
-
-/** Acknowledges findings of the HIPAA, NIST 800-53 and serverless packs in all deployments. */
-export function acknowledgePacks(scope: IConstruct): void {
-  for (const [rule, reason] of Object.entries(STANDARDS)) acknowledgeStandard(scope, rule, reason);
-  for (const [rule, reason] of Object.entries(SERVERLESS)) acknowledgeId(scope, `Serverless-${rule}`, reason);
-}
-
 export function acknowledge(scope: IConstruct, rule: keyof typeof RULES): void {
   const [id, reason] = RULES[rule];
   acknowledgeId(scope, id, reason);
-}
-
-export function acknowledgeFunction(scope: IConstruct, rule: keyof typeof FUNCTIONS): void {
-  const [id, reason] = FUNCTIONS[rule];
-  acknowledgeStandard(scope, id, reason);
 }
 
 /** @param resourceArn as the policy contains it */
 export function acknowledgeWildcard(scope: IConstruct, resourceArn: string, reason: keyof typeof WILDCARDS): void {
   const resource = plainText(Stack.of(scope).resolve(resourceArn));
   acknowledgeId(scope, `AwsSolutions-IAM5[Resource::${resource}]`, WILDCARDS[reason]);
+}
+
+/**
+ * Returns a resolved value as cdk-nag shows it. References look like `<LogicalId.Attribute>` or `<Parameter>`.
+ */
+export function plainText(resolved: unknown): string {
+  if (typeof resolved !== 'object' || resolved === null) return String(resolved);
+  const [[kind, value] = []] = Object.entries(resolved);
+  switch (kind) {
+    case 'Fn::Join':
+      return value[1].map(plainText).join(value[0]);
+    case 'Fn::GetAtt':
+      return `<${value[0]}.${value[1]}>`;
+    case 'Ref':
+      return `<${value}>`;
+    default:
+      return JSON.stringify(resolved);
+  }
 }
 
 /** Acknowledges the wildcards in KMS actions of the CDK's own grants. */
@@ -117,10 +96,6 @@ export function acknowledgeManagedPolicy(role: IConstruct, policy: string, needs
     `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${policy}]`,
     `AWS maintains the permissions that ${needs}; they change with the service`,
   );
-}
-
-function acknowledgeStandard(scope: IConstruct, rule: string, reason: string): void {
-  for (const pack of ['HIPAA.Security', 'NIST.800.53.R5']) acknowledgeId(scope, `${pack}-${rule}`, reason);
 }
 
 /**

@@ -1,5 +1,4 @@
-import type { PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import { Annotations, Stack, Token } from 'aws-cdk-lib/core';
+import { Annotations, Token } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 import { outside as outsideRange, type Range } from '../../lambda/core/limits.ts';
 
@@ -69,57 +68,18 @@ export function oneOf(name: string, value: unknown, allowed: readonly unknown[])
   return `${name}: expected one of ${allowed.join(', ')}, got ${value}; take one of them`;
 }
 
+/** Returns a problem if an option of a new resource is given, but that resource exists already or is not needed. */
+export function onlyWithNew(name: string, value: unknown, resource: string, isNew: boolean): Problem {
+  if (value === undefined || isNew) return undefined;
+  return `${name}: expected only with a new ${resource}, got it without one; leave it out`;
+}
+
 /** Returns a problem if a value that others are computed from is a token. */
 export function unknownAtSynth(name: string, ...values: readonly unknown[]): Problem {
   return values.some((value) => Token.isUnresolved(value)) ? `${name}: ${GOT_TOKEN}` : undefined;
 }
 export const GOT_TOKEN =
   'expected a value that is known at synth, because others are computed from it, got a token; write it out';
-
-/**
- * Returns props to pass to the CDK, without undefined ones, which would override values before them.
- *
- * @param name of the prop that contains them
- * @throws ValidationError naming a prop that is not allowed, because a wider type may contain it
- */
-export function handedOn<T extends object>(
-  name: string,
-  props: T | undefined,
-  isFree: (key: string) => boolean,
-): Partial<T> {
-  const given = Object.entries(props ?? {}).filter(([, value]) => value !== undefined);
-  refuse(
-    given.map(([key]) =>
-      isFree(key)
-        ? undefined
-        : `${name}.${key}: expected none, because a guarantee depends on it, got one; leave it out`,
-    ),
-  );
-  return Object.fromEntries(given) as Partial<T>;
-}
-
-interface GivenNetwork {
-  readonly vpc?: unknown;
-  readonly subnets?: unknown;
-  readonly securityGroups?: readonly unknown[] | undefined;
-}
-
-/** Returns problems with parts of a network that are given without the network. */
-export function networkProblems({ vpc, subnets, securityGroups }: GivenNetwork): Problem[] {
-  const without = Object.entries({ subnets, securityGroups }).map(
-    ([name, part]): Rule => [
-      vpc === undefined && part !== undefined,
-      `${name}: expected only with a vpc, got it without one; give the vpc that it is part of`,
-    ],
-  );
-  return brokenOf([
-    ...without,
-    [
-      vpc !== undefined && securityGroups?.length === 0,
-      'securityGroups: expected at least one, got none; leave it out for one that lets the function call HTTPS',
-    ],
-  ]);
-}
 
 /**
  * Adds a warning at synth. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.
@@ -130,35 +90,4 @@ export function networkProblems({ vpc, subnets, securityGroups }: GivenNetwork):
  */
 export function warn(scope: Construct, id: string, message: string, context?: Readonly<Record<string, string>>): void {
   Annotations.of(scope).addWarningV2(`batchscore:${id}`, message, context && { context });
-}
-
-/** Returns a statement as JSON on one line, to copy into a policy. */
-export function statementText(scope: Construct, statement: PolicyStatement): string {
-  return JSON.stringify(Stack.of(scope).resolve(statement.toStatementJson()), (_, value) =>
-    isReference(value) ? plainText(value) : value,
-  );
-}
-
-function isReference(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const keys = Object.keys(value);
-  return keys.length === 1 && /^(Ref|Fn::.+)$/.test(keys[0] ?? '');
-}
-
-/**
- * Returns a resolved value as readable text. References look as in cdk-nag: `<LogicalId.Attribute>` or `<Parameter>`.
- */
-export function plainText(resolved: unknown): string {
-  if (typeof resolved !== 'object' || resolved === null) return String(resolved);
-  const [[kind, value] = []] = Object.entries(resolved);
-  switch (kind) {
-    case 'Fn::Join':
-      return value[1].map(plainText).join(value[0]);
-    case 'Fn::GetAtt':
-      return `<${value[0]}.${value[1]}>`;
-    case 'Ref':
-      return `<${value}>`;
-    default:
-      return JSON.stringify(resolved);
-  }
 }

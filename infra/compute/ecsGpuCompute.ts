@@ -7,7 +7,7 @@ import {
 import {
   CapacityOptionType,
   type Cluster,
-  FargateService,
+  Compatibility,
   ManagedInstancesCapacityProvider,
   PropagateManagedInstancesTags,
 } from 'aws-cdk-lib/aws-ecs';
@@ -25,16 +25,13 @@ import type { Construct } from 'constructs';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
 import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, mebibytesOf } from '../common/units.ts';
-import { withoutKernels } from '../image/containerImage.ts';
+import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
-import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
+import { ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
-import { deploymentOf, type ServiceCompute, toCompute, workerForm } from './workerService.ts';
-import { createCluster, createTask } from './workerTask.ts';
+import { type ServiceCompute, workerForm } from './workerService.ts';
 
 export interface EcsGpuOptions extends ServiceOptions {
-  /** Processor architecture. GPUs require x86_64. @default Architecture.X86_64 */
-  readonly architecture?: Architecture;
   /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
   readonly vcpus?: number;
   /** Memory of a task, without the GPU's. @default 12 GiB: a g4dn.xlarge has 16 */
@@ -47,6 +44,9 @@ export interface EcsGpuOptions extends ServiceOptions {
   readonly instanceTypes?: readonly string[];
 }
 
+/** Seconds between the notice of a spot interruption and the end of the task. */
+const SPOT_NOTICE_SECONDS = 120;
+
 /** Estimated seconds to start an instance, fetch the image and load the models. */
 const GPU_START_SECONDS = 600;
 
@@ -58,7 +58,11 @@ const GPU_START_SECONDS = 600;
 export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
   const settings = withGpuDefaults(options);
   return {
-    ...workerForm(settings),
+    ...workerForm(settings, {
+      compatibility: Compatibility.MANAGED_INSTANCES,
+      endpoints: ENDPOINTS_OF_INSTANCES,
+      capacityOf: (scope, cluster, network) => addManagedInstances(scope, cluster, network, settings),
+    }),
     kind: 'ecs-gpu',
     imageTarget: {
       stage: 'worker-gpu',
@@ -67,23 +71,10 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       room: { memoryMb: settings.memoryMb },
     },
     providers: 'cuda',
-    problems: (batching) => [...serviceProblems(settings, batching), ...gpuTaskProblems(settings)],
-    create(scope, wiring) {
-      const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
-      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, 'managed-instances');
-      const task = createTask(scope, cluster, 'managed-instances', settings, wiring);
-      const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
-      // Managed Instances take the same kind of service as Fargate.
-      const service = new FargateService(scope, 'Service', {
-        ...deploymentOf(wiring),
-        cluster,
-        taskDefinition: task.definition,
-        vpcSubnets: { subnets: network.subnets },
-        securityGroups: [network.securityGroup],
-        capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
-      });
-      return { ...toCompute(scope, { network, cluster, service, task }, settings, wiring), measuresGpus: true };
-    },
+    problems: (batching) => [
+      ...serviceProblems(settings, batching, settings.spot ? SPOT_NOTICE_SECONDS : Number.POSITIVE_INFINITY),
+      ...gpuTaskProblems(settings),
+    ],
   };
 }
 
@@ -93,7 +84,7 @@ function withGpuDefaults(options: EcsGpuOptions) {
   return {
     ...serviceDefaults(options),
     startSeconds: GPU_START_SECONDS,
-    architecture: options.architecture ?? Architecture.X86_64,
+    architecture: Architecture.X86_64,
     vcpus: options.vcpus ?? 3,
     memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 12_288,
     gpuCount: options.gpuCount ?? 1,
@@ -104,27 +95,21 @@ function withGpuDefaults(options: EcsGpuOptions) {
 
 /** Returns problems with settings that ECS refuses, or that leave a task without a device or network access. */
 function gpuTaskProblems(settings: Settings): Problem[] {
-  const { architecture, gpuCount, instanceTypes } = settings;
+  const { gpuCount, instanceTypes } = settings;
   return [
     unknownAtSynth('vcpus', settings.vcpus),
     unknownAtSynth('gpuCount', gpuCount),
     outside('gpuCount', gpuCount, { min: 1, max: 16 }),
-    ...(instanceTypes ?? []).map(withoutKernels),
+    ...kernelProblems(instanceTypes),
     outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
     outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
     ...brokenOf([
       [
-        architecture.name !== 'x86_64',
-        `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture.name}; set x86_64 or ` +
-          'take ecsCompute()',
-      ],
-      [
         gpuCount > 1 && instanceTypes === undefined,
         `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
           'name types with so many GPUs, such as g5.12xlarge with 4',
       ],
-      [instanceTypes?.length === 0, 'instanceTypes: expected at least one, got none; leave it out or name some'],
       [
         settings.isPublic,
         'subnets: expected private ones, because tasks on Managed Instances get no public address and would reach nothing, ' +
@@ -142,7 +127,7 @@ function addManagedInstances(
   cluster: Cluster,
   { subnets, securityGroup }: Network,
   settings: Settings,
-): ManagedInstancesCapacityProvider {
+): string {
   const instanceRole = createInstanceRole(scope, cluster);
   const provider = new ManagedInstancesCapacityProvider(scope, 'Capacity', {
     subnets,
@@ -154,7 +139,7 @@ function addManagedInstances(
     capacityOptionType: settings.spot ? CapacityOptionType.SPOT : CapacityOptionType.ON_DEMAND,
   });
   cluster.addManagedInstancesCapacityProvider(provider);
-  return provider;
+  return provider.capacityProviderName;
 }
 
 /** Accelerators that ONNX Runtime has kernels for, without the expensive ones for training. */

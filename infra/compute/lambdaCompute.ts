@@ -3,9 +3,8 @@ import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2'
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Duration, Size } from 'aws-cdk-lib/core';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU } from '../../lambda/core/limits.ts';
-import { networkProblems, oneOf, outside } from '../common/problems.ts';
+import { outside } from '../common/problems.ts';
 import { mebibytesOf, secondsOf } from '../common/units.ts';
-import { ARCHITECTURES } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
 import { type Concurrency, concurrencyProblems, minVisibility } from './eventSource.ts';
 import {
@@ -15,12 +14,11 @@ import {
   type FunctionResources,
   firstStepPercent,
   functionParts,
-  type Rollout,
-  rolloutProblems,
+  routingProblems,
   shiftInSteps,
 } from './scoringFunction.ts';
 
-export interface LambdaOptions extends Concurrency, FunctionResources, FunctionNetwork, Rollout {
+export interface LambdaOptions extends Concurrency, FunctionResources, FunctionNetwork {
   /** Processor architecture. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
   readonly architecture?: Architecture;
   /** Memory, 128 to 10,240 MiB. vCPUs are proportional to it: 1,769 MiB have one vCPU. @default 1,769 MiB */
@@ -32,18 +30,18 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
   /** Concurrency reserved for this function, from 2. It is also the maximum. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
-   * Maximum invocations that SQS starts at a time, 2 to 1,000. Fewer invocations have fuller batches. Not allowed with
-   * pollers. Shards share this number and the pollers evenly, so with three shards the range is 6 to 3,000.
-   * @default `reservedConcurrency`, up to 1,000 for each shard; without it, or from 1,250 for each, no limit of its own
+   * Maximum invocations that SQS starts at a time from each request queue, 2 to 1,000. Fewer invocations have fuller
+   * batches. Not allowed with pollers.
+   * @default a share of `reservedConcurrency`, up to 1,000; without it no limit of its own
    */
   readonly maximumConcurrency?: number;
   /**
-   * Minimum provisioned pollers, which always run, 2 to 200. Use them for sudden traffic.
+   * Minimum provisioned pollers of each request queue, which always run, 2 to 200. Use them for sudden traffic.
    * @default none are provisioned
    */
   readonly minimumPollers?: number;
   /**
-   * Maximum provisioned pollers, 2 to 10,000. Each starts up to 10 invocations at a time.
+   * Maximum provisioned pollers of each request queue, 2 to 2,000. Each starts up to 10 invocations at a time.
    * @default none are provisioned; 200 with `minimumPollers`
    */
   readonly maximumPollers?: number;
@@ -84,25 +82,22 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     imageTarget: { stage: 'lambda', architecture, room: { memoryMb } },
     timeoutSeconds,
     hasNetwork: options.vpc !== undefined,
-    firstStepPercent: firstStepPercent(options),
+    firstStepPercent: firstStepPercent(trafficRouting),
     ephemeralStorageMb,
     problems: ({ shards }) => [
-      oneOf('architecture', architecture.name, ARCHITECTURES),
       outside('memorySize', memoryMb, { min: 128, max: 10_240 }, 'MiB'),
       outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
       outside('timeout', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS, 'seconds'),
       ...concurrencyProblems(options, shards),
-      ...rolloutProblems(options, options),
-      ...networkProblems(options),
+      ...routingProblems(trafficRouting),
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createScoringFunction(scope, { ...settings, network: options }, wiring);
       const hasVersions = provisionedConcurrency !== undefined || trafficRouting !== undefined;
-      const live = hasVersions ? createLiveAlias(scope, scoringFunction, options) : undefined;
-      const target = live ?? scoringFunction;
+      const live = hasVersions ? createLiveAlias(scope, scoringFunction, provisionedConcurrency) : undefined;
       return {
-        ...functionParts(scoringFunction, target, settings, wiring),
+        ...functionParts(scoringFunction, live ?? scoringFunction, settings, wiring),
         alias: live,
         vpc: options.vpc,
         connections: options.vpc && scoringFunction.connections,

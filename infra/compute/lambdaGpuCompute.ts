@@ -7,27 +7,18 @@ import {
   CapacityProvider,
   CfnCapacityProvider,
   CfnFunction,
-  type DockerImageFunction,
   InstanceTypeFilter,
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import { type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
-import type { Construct } from 'constructs';
+import { type CfnResource, type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
+import type { Construct, IConstruct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB } from '../../lambda/core/limits.ts';
-import { createLogGroup, resourceOf } from '../common/created.ts';
-import { acknowledge, acknowledgeFunction, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
-import {
-  brokenOf,
-  exceeds,
-  networkProblems,
-  oneOf,
-  outside,
-  type Problem,
-  unknownAtSynth,
-} from '../common/problems.ts';
+import { createLogGroup } from '../common/created.ts';
+import { acknowledge, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
+import { brokenOf, exceeds, oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
-import { withoutKernels } from '../image/containerImage.ts';
+import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { concurrencyProblems, minVisibility } from './eventSource.ts';
 import { createPrivateNetwork } from './privateNetwork.ts';
@@ -36,8 +27,6 @@ import { createLiveAlias, createScoringFunction, type FunctionResources, functio
 export interface LambdaGpuOptions extends FunctionResources {
   /** Minimum GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
   readonly gpuMemory?: Size;
-  /** Processor architecture. GPUs require x86_64. @default Architecture.X86_64 */
-  readonly architecture?: Architecture;
   /**
    * Memory without the GPU's, 2,048 to 32,768 MiB. There is one vCPU for each 4 GiB.
    * @default 8,192 MiB: half of a g4dn.xlarge
@@ -61,23 +50,6 @@ export interface LambdaGpuOptions extends FunctionResources {
    * @default 2
    */
   readonly maximumEnvironments?: number;
-  /**
-   * Maximum invocations that SQS starts at a time, 2 to `maximumEnvironments`. Shards share them evenly. Not allowed
-   * with pollers.
-   * @default `maximumEnvironments`
-   */
-  readonly maximumConcurrency?: number;
-  /**
-   * Minimum provisioned pollers, which always run, 2 to 200. Without pollers, a mapping delivers only 5 MB per second.
-   * @default none are provisioned
-   */
-  readonly minimumPollers?: number;
-  /**
-   * Maximum provisioned pollers, 2 to 100. Each starts up to 10 invocations at a time, and `maximumEnvironments` must
-   * be enough for all.
-   * @default none are provisioned; 200 with `minimumPollers`
-   */
-  readonly maximumPollers?: number;
   /** Allowed EC2 instance types. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
@@ -112,27 +84,34 @@ const WAKE_SECONDS = 600;
  */
 export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
   const settings = withDefaults(options);
-  const { timeoutSeconds, minimumEnvironments } = settings;
+  const { timeoutSeconds, minimumEnvironments, maximumEnvironments } = settings;
+  // Each environment runs one invocation at a time.
+  const concurrency = { reservedConcurrency: maximumEnvironments };
   return {
     kind: 'lambda-gpu',
     imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, room: { memoryMb: settings.memoryMb } },
     providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
-    problems: ({ shards }) => [
-      ...gpuProblems(settings),
-      ...concurrencyProblems(settings.concurrency, shards, ENVIRONMENTS),
-      ...networkProblems({ vpc: options.vpc, subnets: options.subnets }),
-    ],
+    problems: ({ shards }) => [...gpuProblems(settings), ...concurrencyProblems(concurrency, shards, ENVIRONMENTS)],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
-      const scoringFunction = createGpuFunction(scope, settings, wiring);
+      const environment = { ...wiring.environment, ...ONE_THREAD };
+      const currentVersionOptions = {
+        minExecutionEnvironments: minimumEnvironments,
+        maxExecutionEnvironments: maximumEnvironments,
+      };
+      const scoringFunction = createScoringFunction(
+        scope,
+        { ...settings, currentVersionOptions },
+        { ...wiring, environment },
+      );
       const { capacityProvider, ...network } = createCapacity(scope, settings, wiring);
       runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
       // Managed Instances run only published versions. The alias points to the latest one.
       const live = createLiveAlias(scope, scoringFunction);
       return {
-        ...functionParts(scoringFunction, live, { ...settings, ...settings.concurrency }, wiring),
+        ...functionParts(scoringFunction, live, { ...concurrency, timeoutSeconds }, wiring),
         alias: live,
         capacityProvider,
         ...network,
@@ -144,35 +123,16 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
 type Settings = ReturnType<typeof withDefaults>;
 
 function withDefaults(options: LambdaGpuOptions) {
-  const maximumEnvironments = options.maximumEnvironments ?? 2;
   return {
     ...options,
     gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
-    architecture: options.architecture ?? Architecture.X86_64,
+    architecture: Architecture.X86_64,
     memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 8192,
     ephemeralStorageMb: mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize),
     timeoutSeconds: secondsOf('timeout', options.timeout) ?? 300,
     minimumEnvironments: options.minimumEnvironments ?? 1,
-    maximumEnvironments,
-    /** Each environment runs one invocation at a time. */
-    concurrency: { ...options, reservedConcurrency: maximumEnvironments },
+    maximumEnvironments: options.maximumEnvironments ?? 2,
   };
-}
-
-function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring): DockerImageFunction {
-  const environment = { ...wiring.environment, ...ONE_THREAD };
-  const scoringFunction = createScoringFunction(
-    scope,
-    settings,
-    { ...wiring, environment },
-    {
-      minExecutionEnvironments: settings.minimumEnvironments,
-      maxExecutionEnvironments: settings.maximumEnvironments,
-    },
-  );
-  acknowledgeFunction(scoringFunction, 'gpuNetwork');
-  acknowledgeFunction(scoringFunction, 'gpuConcurrency');
-  return scoringFunction;
 }
 
 /**
@@ -185,20 +145,16 @@ const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
 const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
 
 function gpuProblems(settings: Settings): Problem[] {
-  const { architecture, minimumEnvironments, maximumEnvironments, instanceTypes } = settings;
+  const { minimumEnvironments, maximumEnvironments } = settings;
   return [
     outside('ephemeralStorageSize', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
     outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
     oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
-    ...(instanceTypes ?? []).map(withoutKernels),
+    ...kernelProblems(settings.instanceTypes),
     outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
     unknownAtSynth('minimumEnvironments', minimumEnvironments),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
     ...brokenOf([
-      [
-        architecture.name !== Architecture.X86_64.name,
-        `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or take lambdaCompute()`,
-      ],
       [
         exceeds(minimumEnvironments, maximumEnvironments),
         `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
@@ -211,12 +167,9 @@ function gpuProblems(settings: Settings): Problem[] {
 /** Creates the capacity provider that starts and terminates the instances, and their network if none is given. */
 function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
   const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
-    of: 'GPU instances',
-    interfaces: {
-      Sqs: InterfaceVpcEndpointAwsService.SQS,
-      Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
-      ...(wiring.tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
-    },
+    Sqs: InterfaceVpcEndpointAwsService.SQS,
+    Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+    ...(wiring.tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
   });
   const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
   const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);
@@ -226,10 +179,9 @@ function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
     architectures: [settings.architecture],
     operatorRole,
     logGroup,
-    ...(wiring.encryptionKey !== undefined && { kmsKey: wiring.encryptionKey }),
-    ...(settings.instanceTypes !== undefined && {
-      instanceTypeFilter: InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
-    }),
+    kmsKey: wiring.encryptionKey,
+    instanceTypeFilter:
+      settings.instanceTypes && InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
   });
   propagateTags(resourceOf(capacity, CfnCapacityProvider));
   // A version is published after its environments have started. They need the key of the disks, and S3 for models.
@@ -317,4 +269,11 @@ function allowDisks(role: Role, key: IKey): void {
     }),
   );
   acknowledgeKeyActions(role);
+}
+
+/** Returns the resource of a construct, to set properties that the construct has no option for. */
+function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
+  const resource = of.node.defaultChild;
+  if (resource instanceof type) return resource;
+  throw new Error(`${of.node.path}: expected a ${type.name} as its child, got ${resource?.node.path ?? 'none'}`);
 }

@@ -31,15 +31,8 @@ export interface Network {
   readonly endpoints: readonly IDependable[];
 }
 
-/** Endpoints of a new network, besides those of S3 and DynamoDB. */
-interface Endpoints {
-  /** Callers, in the words of descriptions, such as `GPU instances`. */
-  readonly of: string;
-  /** Services by the IDs of their endpoints. */
-  readonly interfaces: Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
-  /** True if images are pulled through them. @default false: Lambda pulls images in its own network */
-  readonly pullsImages?: boolean;
-}
+/** Services by the IDs of their endpoints in a new network, besides S3 and DynamoDB. */
+type Endpoints = Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
 
 /**
  * Warns if all subnets are isolated, because hosts there cannot reach SQS. Checks only a VPC of this app, with the
@@ -61,29 +54,32 @@ export function warnOfIsolation(scope: Construct, vpc: IVpc, subnets: SubnetSele
 const HTTPS = Port.tcp(443);
 const AVAILABILITY_ZONES = 2;
 
+/** Creates a group for hosts in a network. They call HTTPS only, because they call only AWS services. */
+export function createHostGroup(scope: Construct, id: string, vpc: IVpc): SecurityGroup {
+  const description = 'Hosts: they call AWS services, nothing calls them';
+  const group = new SecurityGroup(scope, id, { vpc, description, allowAllOutbound: false });
+  group.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
+  return group;
+}
+
 /**
  * Returns the network of instances or tasks: the given one, or a new one that reaches only the account's own resources
  * in AWS services.
  */
 export function createPrivateNetwork(
   scope: Construct,
-  given: { readonly vpc?: IVpc | undefined; readonly subnets?: SubnetSelection | undefined },
+  given: { readonly vpc?: IVpc; readonly subnets?: SubnetSelection },
   logs: LogGroupOptions,
-  endpoints: Endpoints,
+  interfaces: Endpoints,
 ): Network {
   if (given.vpc !== undefined) warnOfIsolation(scope, given.vpc, given.subnets);
   const vpc = given.vpc ?? createVpc(scope, logs);
-  const securityGroup = new SecurityGroup(scope, 'Instances', {
-    vpc,
-    description: `${endpoints.of}: they call AWS services, nothing calls them`,
-    allowAllOutbound: false,
-  });
-  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
+  const securityGroup = createHostGroup(scope, 'Instances', vpc);
   return {
     vpc,
     subnets: vpc.selectSubnets(given.subnets).subnets,
     securityGroup,
-    endpoints: given.vpc === undefined ? addEndpoints(scope, vpc, securityGroup, endpoints) : [],
+    endpoints: given.vpc === undefined ? addEndpoints(scope, vpc, securityGroup, interfaces) : [],
   };
 }
 
@@ -107,18 +103,10 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
  * Adds endpoints that accept only this account's principals and resources, so that a model cannot send data to a
  * foreign bucket.
  */
-function addEndpoints(
-  scope: Construct,
-  vpc: IVpc,
-  callers: ISecurityGroup,
-  { of, interfaces, pullsImages = false }: Endpoints,
-): IDependable[] {
-  const group = new SecurityGroup(scope, 'Endpoints', {
-    vpc,
-    description: `Endpoints of AWS services: the ${of} call them`,
-    allowAllOutbound: false,
-  });
-  group.addIngressRule(callers, HTTPS, of);
+function addEndpoints(scope: Construct, vpc: IVpc, hosts: ISecurityGroup, interfaces: Endpoints): IDependable[] {
+  const description = 'Endpoints of AWS services: hosts call them';
+  const group = new SecurityGroup(scope, 'Endpoints', { vpc, description, allowAllOutbound: false });
+  group.addIngressRule(hosts, HTTPS, 'hosts');
   const endpoints = Object.entries(interfaces).map(([id, service]) => {
     const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
     if (!WITHOUT_POLICY.includes(service)) endpoint.addToPolicy(ownAccountOnly(scope));
@@ -126,7 +114,8 @@ function addEndpoints(
   });
   const s3 = vpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
   s3.addToPolicy(ownAccountOnly(scope));
-  if (pullsImages) s3.addToPolicy(layersOfImages(scope));
+  // Lambda pulls images in its own network.
+  if ('EcrDocker' in interfaces) s3.addToPolicy(layersOfImages(scope));
   const dynamoDb = vpc.addGatewayEndpoint('DynamoDb', { service: GatewayVpcEndpointAwsService.DYNAMODB });
   dynamoDb.addToPolicy(ownAccountOnly(scope));
   return [...endpoints, s3, dynamoDb];
@@ -167,27 +156,18 @@ function ownAccountOnly(scope: Construct): PolicyStatement {
   });
 }
 
-const OF_TASKS = {
+/** Endpoints for tasks on Fargate. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html */
+export const ENDPOINTS_OF_TASKS = {
   Sqs: InterfaceVpcEndpointAwsService.SQS,
   Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
   EcrApi: InterfaceVpcEndpointAwsService.ECR,
   EcrDocker: InterfaceVpcEndpointAwsService.ECR_DOCKER,
 };
 
-/** Endpoints for instances that register with ECS. Fargate registers from its own network. */
-const OF_INSTANCES = {
-  ...OF_TASKS,
+/** Endpoints for tasks and for instances that register with ECS. Fargate registers from its own network. */
+export const ENDPOINTS_OF_INSTANCES = {
+  ...ENDPOINTS_OF_TASKS,
   Ecs: InterfaceVpcEndpointAwsService.ECS,
   EcsAgent: InterfaceVpcEndpointAwsService.ECS_AGENT,
   EcsTelemetry: InterfaceVpcEndpointAwsService.ECS_TELEMETRY,
 };
-
-/**
- * Endpoints for tasks on Fargate.
- *
- * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html
- */
-export const ENDPOINTS_OF_TASKS: Endpoints = { of: 'tasks', interfaces: OF_TASKS, pullsImages: true };
-
-/** Endpoints for tasks and for the instances that they run on. */
-export const ENDPOINTS_OF_INSTANCES: Endpoints = { of: 'tasks', interfaces: OF_INSTANCES, pullsImages: true };

@@ -5,7 +5,7 @@ import {
   TimeBasedLinearTrafficRouting,
   type TrafficRouting,
 } from 'aws-cdk-lib/aws-codedeploy';
-import { type ISecurityGroup, type IVpc, Peer, Port, SecurityGroup, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
   Effect,
   type IGrantable,
@@ -35,14 +35,14 @@ import { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../common/created.ts';
 import { refuseForeignRole } from '../common/given.ts';
-import { type AlarmCondition, type Graph, PERIOD } from '../common/metrics.ts';
+import { type AlarmCondition, type Graph, PERIOD, SUM } from '../common/metrics.ts';
 import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
-import { brokenOf, exceeds, handedOn, known, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { brokenOf, known, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { minutesOf } from '../common/units.ts';
 import type { Wiring } from './compute.ts';
 import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
-import { warnOfIsolation } from './privateNetwork.ts';
+import { createHostGroup, warnOfIsolation } from './privateNetwork.ts';
 
 /** Your own resources for a function. */
 export interface FunctionResources {
@@ -51,18 +51,20 @@ export interface FunctionResources {
    * give its ARN with `Role.fromRoleArn`, so that its policy is part of this stack.
    * @default a new one with only the permissions for scoring
    */
-  readonly role?: IRole | undefined;
+  readonly role?: IRole;
   /** Log group of the function, with its own retention, key and removal policy. @default a new one */
-  readonly logGroup?: ILogGroup | undefined;
+  readonly logGroup?: ILogGroup;
   /** Additional options of the function, such as `functionName`. @default the CDK's own */
-  readonly functionProps?: MoreFunctionProps | undefined;
+  readonly functionProps?: MoreFunctionProps;
 }
 
 /** Function options that no guarantee of the construct depends on. */
-export type MoreFunctionProps = Pick<DockerImageFunctionProps, (typeof FREE)[number]>;
-const FREE = ['functionName', 'description', 'initialPolicy', 'recursiveLoop', 'systemLogLevelV2'] as const;
+export type MoreFunctionProps = Pick<
+  DockerImageFunctionProps,
+  'functionName' | 'description' | 'initialPolicy' | 'recursiveLoop' | 'systemLogLevelV2'
+>;
 
-interface ScoringFunctionOptions extends FunctionResources {
+export interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
@@ -70,17 +72,18 @@ interface ScoringFunctionOptions extends FunctionResources {
   readonly ephemeralStorageMb?: number | undefined;
   readonly reservedConcurrency?: number | undefined;
   /** Network that the function is attached to. @default none: the function reaches AWS without one */
-  readonly network?: FunctionNetwork | undefined;
-  /**
-   * Command of the image to run, such as `jobScore.handler`.
-   * @default the image's own command, which scores messages
-   */
-  readonly entry?: { readonly command: string; readonly description: string } | undefined;
+  readonly network?: FunctionNetwork;
+  /** Command of the image, such as `jobScore.handler`. @default the image's own, which scores messages */
+  readonly command?: string;
+  /** @default 'scores records from SQS in batches' */
+  readonly does?: string;
+  /** @default the CDK's own */
+  readonly currentVersionOptions?: VersionOptions;
 }
 
-export type FunctionWiring = Pick<
+export type FunctionWiring = Omit<
   Wiring,
-  'image' | 'models' | 'environment' | 'encryptionKey' | 'logRetention' | 'logLevel' | 'tracing' | 'removalPolicy'
+  'batching' | 'requestQueues' | 'visibilityTimeoutSeconds' | 'eventSourceEnabled'
 >;
 
 /**
@@ -91,58 +94,53 @@ export function createScoringFunction(
   scope: Construct,
   options: ScoringFunctionOptions,
   wiring: FunctionWiring,
-  currentVersionOptions: VersionOptions = {},
 ): DockerImageFunction {
-  const { network = {}, entry } = options;
+  const { network = {}, command, does = 'scores records from SQS in batches', ephemeralStorageMb } = options;
+  const { efs } = wiring.models;
   const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
   refuseForeignRole(scope, options.role);
   const role =
     options.role ??
     new Role(scope, 'Role', {
       assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
-      description:
-        entry === undefined ? 'Scores records: reads requests, writes results' : `Function that ${entry.description}`,
+      description: `Function that ${does}`,
     });
   logGroup.grantWrite(role);
   if (wiring.tracing) acknowledgeWildcard(role, '*', 'traces');
   const scoringFunction = new DockerImageFunction(scope, 'Function', {
-    description: `batchscore: ${entry?.description ?? 'scores records from SQS in batches'}`,
+    ...options.functionProps,
+    description: options.functionProps?.description ?? `batchscore: ${does}`,
     code: DockerImageCode.fromEcr(wiring.image.repository, {
       tagOrDigest: wiring.image.tagOrDigest,
-      ...(entry !== undefined && { cmd: [entry.command] }),
+      cmd: command === undefined ? undefined : [command],
     }),
     architecture: options.architecture,
     memorySize: options.memoryMb,
     timeout: Duration.seconds(options.timeoutSeconds),
     environment: { ...wiring.environment },
+    environmentEncryption: wiring.encryptionKey,
+    ephemeralStorageSize: ephemeralStorageMb === undefined ? undefined : Size.mebibytes(ephemeralStorageMb),
+    reservedConcurrentExecutions: options.reservedConcurrency,
+    role,
     logGroup,
     loggingFormat: LoggingFormat.JSON,
-    role,
-    currentVersionOptions,
-    ...attachTo(scope, role, network),
-    ...(wiring.models.efs !== undefined && { filesystem: new ReadOnlyFileSystem(wiring.models.efs) }),
     // Lambda drops log lines below this level. Metrics have no level and count as info, so it must not be higher than
     // info.
-    ...(wiring.logLevel === 'debug' && { applicationLogLevelV2: ApplicationLogLevel.DEBUG }),
-    ...(wiring.tracing && { tracing: Tracing.ACTIVE }),
-    ...(wiring.encryptionKey !== undefined && { environmentEncryption: wiring.encryptionKey }),
-    ...(options.ephemeralStorageMb !== undefined && {
-      ephemeralStorageSize: Size.mebibytes(options.ephemeralStorageMb),
-    }),
-    ...(options.reservedConcurrency !== undefined && { reservedConcurrentExecutions: options.reservedConcurrency }),
-    ...handedOn('functionProps', options.functionProps, (key) => FREE.some((free) => free === key)),
+    applicationLogLevelV2: wiring.logLevel === 'debug' ? ApplicationLogLevel.DEBUG : undefined,
+    tracing: wiring.tracing ? Tracing.ACTIVE : undefined,
+    filesystem: efs && new ReadOnlyFileSystem(efs),
+    currentVersionOptions: options.currentVersionOptions,
+    ...attachTo(scope, role, network),
   });
   if (network.vpc !== undefined) keepCodeFromNetwork(scope, role, scoringFunction);
   return scoringFunction;
 }
 
 export interface FunctionNetwork {
-  readonly vpc?: IVpc | undefined;
-  readonly subnets?: SubnetSelection | undefined;
-  readonly securityGroups?: readonly ISecurityGroup[] | undefined;
+  readonly vpc?: IVpc;
+  readonly subnets?: SubnetSelection;
+  readonly securityGroups?: readonly ISecurityGroup[];
 }
-
-const HTTPS = Port.tcp(443);
 
 /**
  * Actions of Lambda, with the function's role, that attach it to a network. The Describe actions have no resources, and
@@ -165,26 +163,12 @@ function attachTo(
   role: IRole,
   { vpc, subnets, securityGroups }: FunctionNetwork,
 ): Pick<FunctionOptions, 'vpc' | 'vpcSubnets' | 'securityGroups'> {
-  if (vpc === undefined) return {};
+  const network = { vpc, vpcSubnets: subnets, securityGroups: securityGroups && [...securityGroups] };
+  if (vpc === undefined) return network;
   warnOfIsolation(scope, vpc, subnets);
   role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
   acknowledgeWildcard(role, '*', 'interfaces');
-  return {
-    vpc,
-    ...(subnets !== undefined && { vpcSubnets: subnets }),
-    securityGroups: [...(securityGroups ?? [createSecurityGroup(scope, vpc)])],
-  };
-}
-
-/** Creates a group that allows only HTTPS out, because a function calls only AWS services. */
-function createSecurityGroup(scope: Construct, vpc: IVpc): SecurityGroup {
-  const securityGroup = new SecurityGroup(scope, 'SecurityGroup', {
-    vpc,
-    description: 'Scoring function: it calls AWS services, nothing calls it',
-    allowAllOutbound: false,
-  });
-  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
-  return securityGroup;
+  return { ...network, securityGroups: network.securityGroups ?? [createHostGroup(scope, 'SecurityGroup', vpc)] };
 }
 
 /**
@@ -248,20 +232,12 @@ export function functionParts(
   };
 }
 
-/**
- * Periods of an alarm on throttles. SQS retries after a burst, so only lasting throttles use up the receives of
- * messages.
- */
-const THROTTLED_PERIODS = 3;
-
 function functionAlarms(target: IFunction): AlarmCondition[] {
   return [
     {
       id: 'FunctionErrors',
-      description:
-        'An invocation crashed, or ran out of time or memory, and all its records went back to SQS. Read the log for ' +
-        'the reason: after a timeout lower the batch size, out of memory raise the memory.',
-      metric: target.metricErrors({ statistic: Stats.SUM, period: PERIOD }),
+      description: 'An invocation crashed, or ran out of time or memory, and all its records went back to SQS.',
+      metric: target.metricErrors(SUM),
       threshold: 0,
       periods: 1,
       blamesVersion: true,
@@ -270,22 +246,21 @@ function functionAlarms(target: IFunction): AlarmCondition[] {
       id: 'FunctionThrottles',
       description:
         'Invocations have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a ' +
-        'receive of its messages. Raise the reserved concurrency or the account quota, or lower the maximum concurrency.',
-      metric: target.metricThrottles({ statistic: Stats.SUM, period: PERIOD }),
+        'receive of its messages.',
+      metric: target.metricThrottles(SUM),
       threshold: 0,
-      periods: THROTTLED_PERIODS,
+      periods: 3,
     },
   ];
 }
 
 export function functionGraph(target: IFunction, timeoutSeconds: number): Graph {
-  const sum = { statistic: Stats.SUM, period: PERIOD };
   return {
     title: `Invocations, and how long they take of ${timeoutSeconds} s`,
     left: [
-      target.metricInvocations({ ...sum, label: 'invocations' }),
-      target.metricErrors({ ...sum, label: 'crashed' }),
-      target.metricThrottles({ ...sum, label: 'throttled' }),
+      target.metricInvocations({ ...SUM, label: 'invocations' }),
+      target.metricErrors({ ...SUM, label: 'crashed' }),
+      target.metricThrottles({ ...SUM, label: 'throttled' }),
     ],
     right: [
       target.metricDuration({ statistic: Stats.p(50), period: PERIOD, label: 'ms, p50' }),
@@ -300,13 +275,10 @@ const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';
 export function createLiveAlias(
   scope: Construct,
   scoringFunction: LambdaFunction,
-  { provisionedConcurrency }: Pick<Rollout, 'provisionedConcurrency'> = {},
+  provisionedConcurrentExecutions?: number,
 ): Alias {
-  return new Alias(scope, 'Live', {
-    aliasName: 'live',
-    version: scoringFunction.currentVersion,
-    ...(provisionedConcurrency !== undefined && { provisionedConcurrentExecutions: provisionedConcurrency }),
-  });
+  const version = scoringFunction.currentVersion;
+  return new Alias(scope, 'Live', { aliasName: 'live', version, provisionedConcurrentExecutions });
 }
 
 /**
@@ -328,70 +300,34 @@ export function shiftInSteps(
   acknowledgeManagedPolicy(role, MANAGED_POLICY, 'CodeDeploy needs to shift the traffic of a function');
 }
 
-/** Options for a published version: warm environments, and the shift from the version before. */
-export interface Rollout {
-  readonly provisionedConcurrency?: number | undefined;
-  readonly trafficRouting?: TrafficRouting | undefined;
-}
-
 /** Two periods of the alarms that roll a deployment back. */
 const MIN_MINUTES = 10;
-/** @see https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html */
-const MAX_MINUTES = 2880;
 
-/**
- * Returns problems with options that the services refuse, that are billed but never used, or whose steps are too short
- * for alarms.
- *
- * @see https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html
- */
-export function rolloutProblems(
-  { provisionedConcurrency: provisioned, trafficRouting }: Rollout,
-  { reservedConcurrency, maximumConcurrency }: Concurrency,
-): Problem[] {
-  const steps = trafficRouting && isInSteps(trafficRouting) ? trafficRouting : undefined;
-  const interval = minutesOf('trafficRouting.interval', steps?.interval);
-  const minutes = steps && interval && known(steps.percentage) && interval * stepsOf(steps);
+/** Returns problems with a shift that the alarms cannot undo in time. */
+export function routingProblems(trafficRouting: TrafficRouting | undefined): Problem[] {
+  if (trafficRouting === undefined) return [];
+  const { interval, percentage } = stepsOf(trafficRouting);
+  const steps = trafficRouting instanceof TimeBasedLinearTrafficRouting ? Math.ceil(100 / percentage) - 1 : 1;
+  const minutes = (minutesOf('trafficRouting.interval', interval) ?? 0) * steps;
   return [
-    outside('provisionedConcurrency', provisioned, { min: 1, max: 100_000 }),
-    unknownAtSynth('trafficRouting.percentage', steps?.percentage),
-    outside('trafficRouting.percentage', steps?.percentage, { min: 1, max: 99 }),
+    unknownAtSynth('trafficRouting.percentage', percentage),
     ...brokenOf([
       [
-        exceeds(provisioned, reservedConcurrency),
-        `provisionedConcurrency: expected at most reservedConcurrency, ${reservedConcurrency}, of which it is a part, ` +
-          `got ${provisioned}; lower it or raise reservedConcurrency`,
-      ],
-      [
-        exceeds(provisioned, maximumConcurrency),
-        `provisionedConcurrency: expected at most maximumConcurrency, ${maximumConcurrency}, because SQS starts no more ` +
-          `invocations at a time, got ${provisioned}; lower it or raise maximumConcurrency`,
-      ],
-      [
-        trafficRouting !== undefined && steps === undefined,
-        'trafficRouting: expected a canary or linear steps, got all at once, which no alarm can undo; leave it out or ' +
-          'take TrafficRouting.timeBasedCanary',
+        minutes < MIN_MINUTES,
+        `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of ` +
+          `the alarms that undo a deployment, got ${minutes}; raise it, or leave trafficRouting out for all at once`,
       ],
     ]),
-    exceeds(MIN_MINUTES, minutes)
-      ? `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of the alarms ` +
-        `that undo a deployment, got ${minutes}; raise it`
-      : outside('trafficRouting.interval', minutes, { min: MIN_MINUTES, max: MAX_MINUTES }, 'minutes'),
   ];
 }
 
 /** Returns the percent of the invocations that a new version gets first. 100 if it takes over immediately. */
-export function firstStepPercent({ trafficRouting }: Rollout): number {
-  return (trafficRouting && isInSteps(trafficRouting) && known(trafficRouting.percentage)) || 100;
+export function firstStepPercent(trafficRouting: TrafficRouting | undefined): number {
+  return (trafficRouting && known(stepsOf(trafficRouting).percentage)) ?? 100;
 }
 
-type InSteps = TrafficRouting & Pick<TimeBasedLinearTrafficRouting, 'interval' | 'percentage'>;
-
-function isInSteps(trafficRouting: TrafficRouting): trafficRouting is InSteps {
-  return 'interval' in trafficRouting && 'percentage' in trafficRouting;
-}
-
-/** Returns the number of steps after the first: one for a canary, one for each further share of a linear shift. */
-function stepsOf(steps: InSteps): number {
-  return steps instanceof TimeBasedLinearTrafficRouting ? Math.max(1, Math.ceil(100 / steps.percentage) - 1) : 1;
+/** Returns the steps of a canary or a linear shift. All at once has none. */
+function stepsOf(trafficRouting: TrafficRouting) {
+  const { interval, percentage = 100 }: Partial<TimeBasedLinearTrafficRouting> = trafficRouting;
+  return { interval, percentage };
 }

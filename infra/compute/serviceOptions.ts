@@ -4,8 +4,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Duration } from 'aws-cdk-lib/core';
 import { BATCH_SIZE, DRAIN_SHARE, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-
-import { brokenOf, exceeds, networkProblems, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { secondsOf } from '../common/units.ts';
 import type { Batching } from './compute.ts';
 
@@ -15,9 +14,9 @@ export interface ServiceOptions {
    * Role of the workers, which gets all permissions. ECS tasks must be allowed to assume it.
    * @default a new one with only the permissions for scoring
    */
-  readonly role?: IRole | undefined;
+  readonly role?: IRole;
   /** Log group of the workers, with its own retention, key and removal policy. @default a new one */
-  readonly logGroup?: ILogGroup | undefined;
+  readonly logGroup?: ILogGroup;
   /**
    * Maximum time of one batch, whole seconds, 1 to 3,600. Records that are not scored in time go back to SQS.
    * @default 60 seconds
@@ -76,8 +75,6 @@ export function serviceDefaults(options: ServiceOptions) {
   };
 }
 
-/** Seconds between the notice of a spot interruption and the end of the task. */
-const SPOT_NOTICE_SECONDS = 120;
 /**
  * Maximum metrics of an alarm.
  * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html
@@ -88,8 +85,16 @@ const METRICS_OF_QUEUE = 2;
 /** Quota for a service. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html */
 const MAX_TASKS = 5000;
 
-/** Returns problems with settings that ECS or a worker refuses, or that cost records a receive when a task ends. */
-export function serviceProblems(settings: ServiceSettings, { batchSize, windowSeconds, shards }: Batching): Problem[] {
+/**
+ * Returns problems with settings that ECS or a worker refuses, or that cost records a receive when a task ends.
+ *
+ * @param maxStopSeconds longest stop of the capacity
+ */
+export function serviceProblems(
+  settings: ServiceSettings,
+  { batchSize, windowSeconds, shards }: Batching,
+  maxStopSeconds: number,
+): Problem[] {
   const { timeoutSeconds, stopTimeoutSeconds, minimumTasks, maximumTasks } = settings;
   const minStopSeconds = Math.ceil(timeoutSeconds / DRAIN_SHARE);
   const maxShards = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
@@ -100,12 +105,10 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
     outside('timeout', timeoutSeconds, SETTINGS.timeoutSeconds, 'seconds'),
     outside('stopTimeout', stopTimeoutSeconds, SETTINGS.stopSeconds, 'seconds'),
     unknownAtSynth('minimumTasks', minimumTasks),
-    outside('minimumTasks', minimumTasks, { min: 0, max: MAX_TASKS }),
     outside('maximumTasks', maximumTasks, { min: 1, max: MAX_TASKS }),
     outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
     outside('maxPolls', settings.maxPolls, SETTINGS.maxPolls),
     outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
-    ...networkProblems({ vpc: settings.vpc, subnets: settings.subnets }),
     ...brokenOf([
       [
         // A worker's window may be a fraction of a second.
@@ -119,13 +122,9 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
           `share of it in which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeout`,
       ],
       [
-        settings.spot && stopTimeoutSeconds > SPOT_NOTICE_SECONDS,
-        `stopTimeout: expected at most ${SPOT_NOTICE_SECONDS} seconds with spot, whose capacity ends so long after its ` +
-          `notice, got ${stopTimeoutSeconds}; lower it or leave out spot`,
-      ],
-      [
-        exceeds(minimumTasks, maximumTasks),
-        `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`,
+        stopTimeoutSeconds > maxStopSeconds,
+        `stopTimeout: expected at most ${maxStopSeconds} seconds, which is what Fargate and spot capacity wait, got ` +
+          `${stopTimeoutSeconds}; lower it, and timeout with it`,
       ],
       [
         shards > maxShards && shards <= SHARDS.max,
@@ -147,10 +146,7 @@ const MIN_SECONDS = 60;
  * Returns the minimum visibility timeout. It covers batching and scoring even if heartbeats fail. It is also the time
  * until the records of a lost worker become visible again.
  */
-export function minWorkerVisibility(
-  timeoutSeconds: number,
-  { windowSeconds }: Batching,
-): { readonly seconds: number; readonly sum: string } {
+export function minWorkerVisibility(timeoutSeconds: number, { windowSeconds }: Batching) {
   const seconds = timeoutSeconds + windowSeconds;
   if (seconds >= MIN_SECONDS) return { seconds, sum: `${timeoutSeconds} s timeout + ${windowSeconds} s window` };
   return { seconds: MIN_SECONDS, sum: '3 × 20 s, in which a heartbeat is tried three times' };

@@ -22,23 +22,22 @@ import {
   AvailabilityZoneRebalancing,
   type BaseService,
   type Cluster,
-  type FargateService,
-  type FargateServiceProps,
+  type Compatibility,
+  FargateService,
   PropagatedTagSource,
   type TaskDefinition,
 } from 'aws-cdk-lib/aws-ecs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Duration, Names } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import type { Queues } from '../common/created.ts';
-import { type AlarmCondition, type Graph, PERIOD, together } from '../common/metrics.ts';
-import { known, warn } from '../common/problems.ts';
-import type { Batching, Compute, Wiring } from './compute.ts';
-import type { Network } from './privateNetwork.ts';
-import { minWorkerVisibility, type ServiceSettings } from './serviceOptions.ts';
-import type { Task } from './workerTask.ts';
+import { type AlarmCondition, AT_MOST, type Graph, PERIOD, together } from '../common/metrics.ts';
+import { known } from '../common/problems.ts';
+import { type Batching, type Compute, type Wiring, warnOfMessagesInFlight } from './compute.ts';
+import { createPrivateNetwork, type ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
+import { minWorkerVisibility } from './serviceOptions.ts';
+import { createCluster, createTask, type TaskSettings } from './workerTask.ts';
 
 export interface ServiceCompute extends Compute {
   readonly cluster: Cluster;
@@ -46,12 +45,51 @@ export interface ServiceCompute extends Compute {
   readonly taskDefinition: TaskDefinition;
 }
 
-/**
- * Returns the deployment settings of all services. New tasks are ready before old ones end. If they are never ready,
- * the old ones stay. The number of tasks is not set, because each deployment would reset it.
- */
-export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEnabled'>) {
+interface Settings extends TaskSettings {
+  /** Seconds from a request for a task until the task scores. */
+  readonly startSeconds: number;
+}
+
+/** What the tasks of a service run on. */
+interface Launch {
+  readonly compatibility: Compatibility;
+  /** Endpoints of a new network. */
+  readonly endpoints: typeof ENDPOINTS_OF_TASKS;
+  /** Returns the name of the capacity provider, which it may create. */
+  capacityOf(scope: Construct, cluster: Cluster, network: Network): string;
+}
+
+/** Default backlog of a task, in batches. */
+const BATCHES_PER_TASK = 10;
+
+/** Returns the parts that all services of workers share. */
+export function workerForm(settings: Settings, launch: Launch) {
+  const { timeoutSeconds, minimumTasks, startSeconds } = settings;
   return {
+    feed: 'worker' as const,
+    timeoutSeconds,
+    wakeSeconds: minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds,
+    minVisibility: (batching: Batching) => minWorkerVisibility(timeoutSeconds, batching),
+    create: (scope: Construct, wiring: Wiring) => createService(scope, settings, launch, wiring),
+  };
+}
+
+/** Creates a service, with scaling unless it is switched off. */
+function createService(scope: Construct, settings: Settings, launch: Launch, wiring: Wiring): ServiceCompute {
+  const { startSeconds, maximumTasks } = settings;
+  const { requestQueues, batching, eventSourceEnabled } = wiring;
+  const network = createPrivateNetwork(scope, settings, wiring, launch.endpoints);
+  const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, launch.compatibility);
+  const { definition, role } = createTask(scope, cluster, launch.compatibility, settings, wiring);
+  // Managed Instances take the same kind of service as Fargate.
+  const service = new FargateService(scope, 'Service', {
+    cluster,
+    taskDefinition: definition,
+    vpcSubnets: { subnets: network.subnets },
+    securityGroups: [network.securityGroup],
+    assignPublicIp: settings.isPublic,
+    capacityProviderStrategies: [{ capacityProvider: launch.capacityOf(scope, cluster, network), weight: 1 }],
+    // New tasks are ready before old ones end. If they are never ready, the old ones stay.
     minHealthyPercent: 100,
     maxHealthyPercent: 200,
     circuitBreaker: { enable: true, rollback: true },
@@ -59,55 +97,27 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
     availabilityZoneRebalancing: AvailabilityZoneRebalancing.DISABLED,
     // Tasks are billed, and have no tags of their own.
     propagateTags: PropagatedTagSource.SERVICE,
-    ...(!eventSourceEnabled && { desiredCount: 0 }),
-  } satisfies Partial<FargateServiceProps>;
-}
-
-export function workerForm(settings: ServiceSettings & { readonly startSeconds: number }) {
-  const { timeoutSeconds } = settings;
-  return {
-    feed: 'worker' as const,
-    timeoutSeconds,
-    wakeSeconds: wakeSecondsOf(settings, settings.startSeconds),
-    minVisibility: (batching: Batching) => minWorkerVisibility(timeoutSeconds, batching),
-  };
-}
-
-interface Parts {
-  readonly network: Network;
-  readonly cluster: Cluster;
-  readonly service: FargateService;
-  readonly task: Task;
-}
-
-interface Settings extends ServiceSettings {
-  /** Seconds from a request for a task until the task scores. */
-  readonly startSeconds: number;
-}
-
-/** Default backlog of a task, in batches. */
-const BATCHES_PER_TASK = 10;
-
-/** Returns the compute of a service, with scaling unless it is switched off. */
-export function toCompute(scope: Construct, parts: Parts, settings: Settings, wiring: Wiring): ServiceCompute {
-  const { network, cluster, service, task } = parts;
-  const { startSeconds, maximumTasks } = settings;
-  const { requestQueues, batching } = wiring;
-  // The capacity provider must be part of the cluster before the service exists, and until the service is deleted.
-  service.node.addDependency(cluster);
-  // A new service starts a task immediately, which fetches its image through the endpoints.
-  service.node.addDependency(...network.endpoints);
-  const pipelineDepth = settings.pipelineDepth ?? SETTINGS.pipelineDepth.default;
-  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, pipelineDepth });
+    // Each deployment would reset the number of tasks.
+    desiredCount: eventSourceEnabled ? undefined : 0,
+  });
+  // The capacity provider must be part of the cluster before the service exists, and until the service is deleted. A
+  // new service starts a task immediately, which fetches its image through the endpoints.
+  service.node.addDependency(cluster, ...network.endpoints);
+  // Each task gathers one batch while others are scored.
+  const batches = maximumTasks * (1 + (settings.pipelineDepth ?? SETTINGS.pipelineDepth.default));
+  const areKnown = known(maximumTasks) !== undefined && known(settings.pipelineDepth ?? 0) !== undefined;
+  const ofQueue = areKnown ? batches / batching.shards : undefined;
+  warnOfMessagesInFlight(service, batching.batchSize, ofQueue, 'lower maximumTasks');
   const { backlogPerTask = BATCHES_PER_TASK * batching.batchSize } = settings;
-  if (wiring.eventSourceEnabled) scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
+  if (eventSourceEnabled) scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
   return {
     cluster,
     service,
-    taskDefinition: task.definition,
+    taskDefinition: definition,
     vpc: network.vpc,
     connections: network.securityGroup.connections,
-    grantPrincipal: task.role,
+    grantPrincipal: role,
+    measuresGpus: settings.gpuCount !== undefined,
     alarms: serviceAlarms(service, requestQueues, startSeconds),
     graphs: serviceGraphs(service, maximumTasks),
   };
@@ -115,11 +125,6 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
 
 /** Maximum delay, in seconds, of CloudWatch metrics for a queue that was idle for six hours. */
 const QUEUE_WAKES_SECONDS = 900;
-
-/** Returns the seconds until the first records are scored if no task is running. */
-function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
-  return minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds;
-}
 
 /** Period of the metrics of SQS and of tasks. */
 const MINUTE = Duration.minutes(1);
@@ -278,8 +283,7 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
       id: 'BacklogWithoutTask',
       description:
         `Requests have waited for ${periods * PERIOD.toMinutes()} minutes without a task that runs through. The events of ` +
-        'the service say why none starts, such as capacity, quota or the image; the log says why one ends. ' +
-        'docs/operations.md says what to do.',
+        'the service say why none starts, and the log why one ends.',
       metric: whereNone(
         'running',
         'waiting',
@@ -296,14 +300,13 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
 }
 
 function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
-  const max = { statistic: Stats.MAXIMUM, period: PERIOD };
   return [
     {
       title: `Tasks, of at most ${maximumTasks}`,
       left: [
-        taskCount(service, 'DesiredTaskCount', { ...max, label: 'asked for' }),
-        taskCount(service, 'RunningTaskCount', { ...max, label: 'running' }),
-        taskCount(service, 'PendingTaskCount', { ...max, label: 'starting' }),
+        taskCount(service, 'DesiredTaskCount', { ...AT_MOST, label: 'asked for' }),
+        taskCount(service, 'RunningTaskCount', { ...AT_MOST, label: 'running' }),
+        taskCount(service, 'PendingTaskCount', { ...AT_MOST, label: 'starting' }),
       ],
     },
     {
@@ -311,7 +314,7 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
       left: [
         service.metricCpuUtilization({ period: PERIOD, label: 'CPU' }),
         service.metricMemoryUtilization({ period: PERIOD, label: 'memory' }),
-        service.metricMemoryUtilization({ ...max, label: 'memory, at most' }),
+        service.metricMemoryUtilization({ ...AT_MOST, label: 'memory, at most' }),
       ],
     },
   ];
@@ -352,27 +355,4 @@ function whereNone(
     usingMetrics: { ...usingMetrics, none },
     period,
   });
-}
-
-/**
- * Warns if tasks may hold more messages than the quota in flight of the queues. Further receives then return no
- * messages and no error.
- */
-function warnOfMessagesHeld(
-  scope: Construct,
-  { batchSize, shards }: Batching,
-  { tasks, pipelineDepth }: { readonly tasks: number; readonly pipelineDepth: number },
-): void {
-  if ([batchSize, pipelineDepth, tasks].some((factor) => known(factor) === undefined)) return;
-  // One batch is gathered while others are scored.
-  const batchesPerTask = 1 + pipelineDepth;
-  const messages = batchSize * batchesPerTask * tasks;
-  if (messages <= shards * MESSAGES_IN_FLIGHT) return;
-  warn(
-    scope,
-    'messagesInFlight',
-    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
-      `got ${batchSize} × ${batchesPerTask} batches × ${tasks} tasks = ${messages} from ${shards}; lower batchSize or ` +
-      'maximumTasks, or raise shards',
-  );
 }

@@ -13,19 +13,15 @@ import {
 } from 'aws-cdk-lib/aws-ecs';
 import { type IRole, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { Duration, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { createLogGroup } from '../common/created.ts';
+import { createLogGroup, warnOfKeyPolicy } from '../common/created.ts';
 import { refuseForeignRole } from '../common/given.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
-import { warn } from '../common/problems.ts';
 import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
-type Launch = 'fargate' | 'managed-instances';
-
-interface TaskSettings extends ServiceSettings {
+export interface TaskSettings extends ServiceSettings {
   readonly architecture: { readonly name: string };
   readonly vcpus: number;
   readonly memoryMb: number;
@@ -34,29 +30,18 @@ interface TaskSettings extends ServiceSettings {
   readonly gpuCount?: number;
 }
 
-export interface Task {
-  readonly definition: TaskDefinition;
-  readonly role: IRole;
-  readonly logGroup: ILogGroup;
-}
-
 const CPU_UNITS = 1024;
 const MIB_PER_GIB = 1024;
 const HEALTH_PORT = 8080;
-
-const COMPATIBILITY: Readonly<Record<Launch, Compatibility>> = {
-  fargate: Compatibility.FARGATE,
-  'managed-instances': Compatibility.MANAGED_INSTANCES,
-};
 
 /** Creates a task with one worker. `BatchScoring` grants its role the other permissions. */
 export function createTask(
   scope: Construct,
   cluster: Cluster,
-  launch: Launch,
+  compatibility: Compatibility,
   settings: TaskSettings,
   wiring: Wiring,
-): Task {
+): { readonly definition: TaskDefinition; readonly role: IRole } {
   const { architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
   const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
   refuseForeignRole(scope, settings.role);
@@ -68,7 +53,7 @@ export function createTask(
     });
   allowProtection(role, cluster);
   const definition = new TaskDefinition(scope, 'Task', {
-    compatibility: COMPATIBILITY[launch],
+    compatibility,
     networkMode: NetworkMode.AWS_VPC,
     cpu: String(CPU_UNITS * vcpus),
     memoryMiB: String(memoryMb),
@@ -77,7 +62,7 @@ export function createTask(
       cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
       operatingSystemFamily: OperatingSystemFamily.LINUX,
     },
-    ...(ephemeralStorageMb !== undefined && { ephemeralStorageGiB: Math.ceil(ephemeralStorageMb / MIB_PER_GIB) }),
+    ephemeralStorageGiB: ephemeralStorageMb && Math.ceil(ephemeralStorageMb / MIB_PER_GIB),
   });
   const { repository, tagOrDigest } = wiring.image;
   const container = definition.addContainer('Worker', {
@@ -105,14 +90,14 @@ export function createTask(
       mode: AwsLogDriverMode.NON_BLOCKING,
       maxBufferSize: Size.mebibytes(25),
     }),
-    ...(gpuCount !== undefined && { gpuCount }),
+    gpuCount,
     readonlyRootFilesystem: true,
   });
   definition.addVolume({ name: 'tmp' });
   container.addMountPoints({ sourceVolume: 'tmp', containerPath: '/tmp', readOnly: false });
   acknowledge(definition, 'taskEnvironment');
   acknowledgeWildcard(definition, '*', 'ecrLogin');
-  return { definition, role, logGroup };
+  return { definition, role };
 }
 
 /** Health check that passes when the models are warm. Loading them may take seven minutes. */
@@ -134,23 +119,27 @@ function allowProtection(role: IRole, cluster: Cluster): void {
 }
 
 /** Creates a cluster for one service, with task counts for its scaling and its alarms. */
-export function createCluster(scope: Construct, vpc: IVpc, key: IKey | undefined, launch: Launch): Cluster {
-  const onFargate = launch === 'fargate';
+export function createCluster(
+  scope: Construct,
+  vpc: IVpc,
+  key: IKey | undefined,
+  compatibility: Compatibility,
+): Cluster {
+  const onFargate = compatibility === Compatibility.FARGATE;
   const diskKey = onFargate ? key : undefined;
+  // The CDK adds the statement only to the policy of its own keys.
   if (diskKey !== undefined && diskKey.node.defaultChild === undefined) {
-    // The CDK adds this statement only to the policy of its own keys, not to that of an imported one.
-    warn(
+    warnOfKeyPolicy(
       scope,
       'diskKeyPolicy',
-      'encryptionKey: expected a key that Fargate may encrypt disks with, got an imported one, whose policy the CDK ' +
-        'neither knows nor changes; let fargate.amazonaws.com do kms:GenerateDataKeyWithoutPlaintext and kms:CreateGrant ' +
-        'with it, as https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html says',
+      'Fargate may encrypt disks with',
+      'https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html',
     );
   }
   return new Cluster(scope, 'Cluster', {
     vpc,
     containerInsightsV2: ContainerInsights.ENABLED,
     enableFargateCapacityProviders: onFargate,
-    ...(diskKey !== undefined && { managedStorageConfiguration: { fargateEphemeralStorageKmsKey: diskKey } }),
+    managedStorageConfiguration: diskKey && { fargateEphemeralStorageKmsKey: diskKey },
   });
 }

@@ -9,26 +9,19 @@ import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
 import { keepLogsOf } from '../common/created.ts';
-import { arnOfEvents, grantTell, type Keys } from '../common/grants.ts';
+import { arnOfEvents, grantTell } from '../common/grants.ts';
 import { oldestMessageAge, scoringMetric } from '../common/metrics.ts';
 import { grantModels, modelSettings } from '../common/models.ts';
-import { acknowledgePacks } from '../common/nag.ts';
+import { acknowledgeKeyActions } from '../common/nag.ts';
 import { ValidationError } from '../common/problems.ts';
-import { type Compute, environmentOf, type FunctionCompute } from '../compute/compute.ts';
+import { type Compute, type ComputeForm, environmentOf, type FunctionCompute } from '../compute/compute.ts';
+import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type ContainerImage, createImage } from '../image/containerImage.ts';
-import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
+import { Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { capitalized } from '../stores/queueStore.ts';
-import {
-  type Channels,
-  createChannels,
-  grantCollect,
-  grantRepair,
-  grantScoring,
-  grantSubmit,
-  urlsOf,
-} from './channels.ts';
+import { Channels } from './channels.ts';
 import { checkPlan, warnOfPlan } from './checks.ts';
 import { type DeploymentPlan, makePlan } from './plan.ts';
 import type { BatchScoringProps, ResultStores } from './props.ts';
@@ -77,43 +70,33 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   /** Client library's options for this deployment, by name. The values are tokens until the deployment. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #channels: Channels;
-  readonly #keys: Keys;
 
   /** @throws ValidationError if the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
     const { children: before } = Stack.of(this).node;
     try {
-      acknowledgePacks(this);
-      const plan = makePlan(props);
+      const form = props.compute ?? defaultCompute<Created>();
+      const plan = makePlan(props, form);
       checkPlan(this, props, plan);
       const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
-      const common = { ...plan, serviceName, encryptionKey: props.encryptionKey };
-      const channels = createChannels(this, props, common);
-      const { requestQueues, deadLetterQueue, payloadBucket } = channels;
-
-      const environment = hostEnvironment(plan, channels, serviceName, props);
-      const { room, ...target } = plan.compute.imageTarget;
-      const image = createImage(
-        this,
-        { ...props, models: plan.models },
-        { ...target, room: { ...room, jobsMemoryMb: plan.jobs?.memoryMb } },
-      );
+      const common = { ...plan, serviceName };
+      const channels = new Channels(this, props, common);
+      const { requestQueues } = channels;
+      const environment = { ...props.environment, ...hostEnvironment(plan, channels.settings, serviceName, props) };
+      const image = createImage(this, { ...props, models: plan.models }, form.imageTarget, plan.jobs?.memoryMb);
       // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
-      const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
-      const run = { ...common, image, environment: { ...environment, ...props.environment } };
-      const compute = plan.compute.create(computeScope, { ...run, requestQueues });
-      grantScoring(computeScope, compute, props, channels);
+      const computeScope = new Construct(this, `Compute-${form.kind}`);
+      const wiring = { ...common, image, environment, requestQueues };
+      const compute = form.create(computeScope, wiring);
+      channels.grantScoring(compute);
+      props.encryptionKey?.grantDecrypt(compute);
+      acknowledgeKeyActions(computeScope);
+      // A role that the deployer gives has its policy elsewhere.
+      if (Construct.isConstruct(compute.grantPrincipal)) acknowledgeKeyActions(compute.grantPrincipal);
       grantModels(computeScope, compute, plan.models);
       if (props.jobEvents !== undefined) grantTell(compute, props.jobEvents);
-      const ofJobs = {
-        ...run,
-        ...plan.compute.imageTarget,
-        ephemeralStorageMb: plan.compute.ephemeralStorageMb,
-        formerEncryptionKey: props.formerEncryptionKey,
-        events: props.jobEvents,
-      };
-      this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
+      this.jobs = plan.jobs && new Jobs(this, 'Jobs', plan.jobs, { ...wiring, events: props.jobEvents });
 
       const subject = { ...common, ...channels, compute, jobs: this.jobs };
       const { alarmActions = [], okActions = alarmActions } = props;
@@ -129,21 +112,20 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const stores: ResultStores = Object.fromEntries(channels.stores.map(({ prop, resource }) => [prop, resource]));
       [this.requestQueue] = requestQueues;
       this.requestQueues = requestQueues;
-      this.deadLetterQueue = deadLetterQueue;
+      this.deadLetterQueue = channels.deadLetterQueue;
       this.resultQueue = stores.resultQueue;
       this.clientQueues = Object.assign({}, ...channels.stores.map(({ clientQueues }) => clientQueues));
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
-      this.payloadBucket = payloadBucket;
+      this.payloadBucket = channels.payloadBucket;
       this.captureBucket = channels.captureBucket;
       this.image = image;
       this.compute = compute;
       this.grantPrincipal = compute.grantPrincipal;
       this.serviceName = serviceName;
       this.alarms = alarms.byName;
-      this.clientOptions = { ...clientOptionsOf(this, channels), ...this.jobs?.clientOptions };
+      this.clientOptions = { ...channels.clientOptions, ...this.jobs?.clientOptions };
       this.#channels = channels;
-      this.#keys = props;
     } catch (error) {
       if (!(error instanceof ValidationError)) throw error;
       const refusal = new ValidationError(error.message, this);
@@ -166,12 +148,12 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
 
   /** Lets a producer send requests, and upload those that are too large to send. */
   grantSubmit(grantee: IGrantable): Grant {
-    return grantSubmit(grantee, this.#keys, this.#channels);
+    return this.#channels.grantSubmit(grantee);
   }
 
   /** Lets a consumer take results from all stores of this deployment. */
   grantCollect(grantee: IGrantable): Grant {
-    return grantCollect(grantee, this.#keys, this.#channels);
+    return this.#channels.grantCollect(grantee);
   }
 
   /**
@@ -190,7 +172,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
    * source mapping off and on.
    */
   grantOperate(grantee: IGrantable): Grant {
-    const repair = grantRepair(grantee, this.#keys, this.#channels);
+    const repair = this.#channels.grantRepair(grantee);
     const switched = this.compute.grantSwitch?.(grantee);
     return switched === undefined ? repair : repair.combine(switched);
   }
@@ -236,16 +218,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
    *
    * @param scope of the outputs. For a second deployment in a stack, give a construct of your own. Its outputs have
    * longer names, which `--stack` does not find
-   * @throws ValidationError if the scope already has outputs of these names
    */
   addClientOutputs(scope: Construct = Stack.of(this)): void {
-    const taken = Object.keys(this.clientOptions).find((name) => scope.node.tryFindChild(name) !== undefined);
-    if (taken !== undefined) {
-      const problem =
-        `addClientOutputs: expected a scope without ${taken}, got ${scope.node.path}, which has the outputs of another ` +
-        'deployment; give it a stack of its own, which the commands find it by, or a construct as the scope';
-      throw new ValidationError(problem, this);
-    }
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
     for (const [name, { queueUrl: value }] of Object.entries(this.clientQueues)) {
       new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });
@@ -253,50 +227,30 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   }
 }
 
+function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
+  return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
+}
+
 /** Returns the host's environment variables. For a setting that is left out, the runtime's default applies. */
 function hostEnvironment(
-  plan: DeploymentPlan,
-  channels: Channels,
+  { batching, tuning, models, compute, logLevel }: DeploymentPlan,
+  ofChannels: Readonly<Record<string, unknown>>,
   serviceName: string,
   { defaultModel, jobEvents }: Pick<BatchScoringProps, 'defaultModel' | 'jobEvents'>,
 ) {
-  const { batching, tuning } = plan;
   return {
     // A worker thread cannot set this variable, and Managed Instances run the handler in one.
     [RUNTIME_TELEMETRY_OFF]: '1',
     ...environmentOf({
       ...tuning,
       ...batching,
-      ...modelSettings(plan.models),
+      ...modelSettings(models),
+      ...ofChannels,
       defaultModel,
-      providers: tuning.providers ?? plan.compute.providers,
+      providers: tuning.providers ?? compute.providers,
       serviceName,
-      logLevel: plan.logLevel,
-      requestQueueUrls: urlsOf(channels.requestQueues),
-      results: plan.results.join(','),
-      ...Object.assign({}, ...channels.stores.map(({ settings }) => settings)),
-      payloadBucket: channels.payloadBucket.bucketName,
-      payloadPrefix: channels.payloadPrefix || undefined,
-      ...(jobEvents && { eventsArn: arnOfEvents(jobEvents) }),
-      ...(channels.deadLetterQueue && { maxReceiveCount: plan.maxReceiveCount }),
-      capturePercent: plan.capture?.percent,
-      captureBucket: channels.captureBucket?.bucketName,
-      capturePrefix: channels.capturePrefix || undefined,
+      logLevel,
+      eventsArn: jobEvents && arnOfEvents(jobEvents),
     }),
-  };
-}
-
-/** Returns addresses by the names of the client's options, which are also the names in the file for `--stack`. */
-function clientOptionsOf(
-  scope: Construct,
-  { requestQueues, deadLetterQueue, stores, payloadBucket, payloadPrefix }: Channels,
-): Record<string, string> {
-  return {
-    requestQueueUrl: urlsOf(requestQueues),
-    ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
-    ...Object.assign({}, ...stores.map(({ clientOptions }) => clientOptions)),
-    payloadBucket: payloadBucket.bucketName,
-    ...(payloadPrefix !== '' && { payloadPrefix }),
-    region: Stack.of(scope).region,
   };
 }

@@ -1,169 +1,122 @@
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
-import { Construct } from 'constructs';
+import { Duration, Stack } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
 import { capturedKeys, requestKeys, resultKeys } from '../../lambda/core/places.ts';
 import { createBucket, createQueue, type Queues } from '../common/created.ts';
-import { deadLettersOf, isKeyUnknown } from '../common/given.ts';
-import { combine, grantPut, grantRead, type Keys } from '../common/grants.ts';
-import { acknowledgeKeyActions } from '../common/nag.ts';
-import { handedOn } from '../common/problems.ts';
+import { deadLettersOf } from '../common/given.ts';
+import { combine, grantPut, grantRead } from '../common/grants.ts';
 import type { CreatedStore } from '../stores/resultStore.ts';
 import type { DeploymentPlan } from './plan.ts';
-import { type BatchScoringProps, FREE_OF_QUEUE } from './props.ts';
+import type { BatchScoringProps } from './props.ts';
 
-export interface Channels {
+type Given = Pick<
+  BatchScoringProps,
+  'requestQueue' | 'payloadBucket' | 'keyPrefix' | 'queueProps' | 'deadLetterQueueProps'
+>;
+
+type Settings = DeploymentPlan & { readonly serviceName: string };
+
+/** Queues, stores and buckets of a deployment. Creates those that are not given. */
+export class Channels {
   readonly requestQueues: Queues;
   /** Dead-letter queue. Undefined if the request queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
+  /** Each deployment has one, because a result may be too large for its store. */
   readonly payloadBucket: IBucket;
-  /** Prefix before `requests/` and `results/` in the deployment's keys: '' in a bucket of its own. */
-  readonly payloadPrefix: string;
   /** Bucket for samples. Undefined if none are kept. */
   readonly captureBucket: IBucket | undefined;
-  readonly capturePrefix: string;
-}
+  /** Client library's options for this deployment, by name, which are also the names in the file for `--stack`. */
+  readonly clientOptions: Readonly<Record<string, string>>;
+  /** Settings of the host, by their names in the catalogue. */
+  readonly settings: Readonly<Record<string, unknown>>;
+  readonly #payloadPrefix: string;
+  readonly #capturePrefix: string;
 
-type Given = Pick<
-  BatchScoringProps<never>,
-  'requestQueue' | 'payloadBucket' | 'keyPrefix' | 'queueProps' | 'deadLetterQueueProps'
->;
-
-interface ChannelOptions
-  extends Pick<
-    DeploymentPlan,
-    | 'batching'
-    | 'visibilityTimeoutSeconds'
-    | 'maxReceiveCount'
-    | 'stores'
-    | 'results'
-    | 'removalPolicy'
-    | 'payloadExpiryDays'
-    | 'capture'
-  > {
-  readonly serviceName: string;
-  readonly encryptionKey: IKey | undefined;
-  /** Removal policy of stores and dead letters. Requests are not kept. */
-  readonly removalPolicy: RemovalPolicy;
-}
-
-/** Returns the queues, stores and buckets of a deployment. Creates them unless they are given. */
-export function createChannels(scope: Construct, given: Given, options: ChannelOptions): Channels {
-  const { requestQueue, keyPrefix = uniquePrefix(scope, options.serviceName) } = given;
-  const { capture, results } = options;
-  const requests =
-    requestQueue === undefined
-      ? createRequestQueues(scope, options, given)
-      : { requestQueues: [requestQueue.queue] as const, deadLetterQueue: deadLettersOf(requestQueue) };
-  return {
-    ...requests,
-    stores: options.stores
+  constructor(scope: Construct, given: Given, plan: Settings) {
+    const { keyPrefix = uniquePrefix(scope, plan.serviceName), requestQueue } = given;
+    const { capture, results } = plan;
+    const { requestQueues, deadLetterQueue } =
+      requestQueue === undefined
+        ? createRequestQueues(scope, plan, given)
+        : { requestQueues: [requestQueue.queue] as const, deadLetterQueue: deadLettersOf(requestQueue) };
+    const stores = plan.stores
       .filter(({ name }) => results.includes(name))
-      .map((store) => store.create(scope, { ...options, keyPrefix })),
-    // Each deployment has a payload bucket, because a result may be too large for its store.
-    payloadBucket:
-      given.payloadBucket ??
-      createBucket(scope, 'PayloadBucket', { ...options, expiryDays: options.payloadExpiryDays }),
-    payloadPrefix: given.payloadBucket === undefined ? '' : keyPrefix,
-    captureBucket: capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', { ...options, ...capture })),
-    capturePrefix: capture?.bucket === undefined ? '' : keyPrefix,
-  };
-}
-
-/** Returns the URLs of all queues, separated by commas. */
-export function urlsOf(queues: Queues): string {
-  return queues.map(({ queueUrl }) => queueUrl).join(',');
-}
-
-/** Returns a key prefix that no other deployment has. The service name is unique only in its account and region. */
-function uniquePrefix(scope: Construct, serviceName: string): string {
-  const { account, region } = Stack.of(scope);
-  return `batchscore/${account}/${region}/${serviceName}/`;
-}
-
-/** Days that a new request queue keeps messages. */
-export const REQUEST_DAYS = 4;
-/**
- * Days that a new dead-letter queue keeps messages. On a standard queue they count from the first send, so it needs
- * more days than a request queue.
- */
-export const DEAD_LETTER_DAYS = 14;
-
-const isFreeOfQueue = (key: string): boolean => FREE_OF_QUEUE.some((free) => free === key);
-
-function createRequestQueues(
-  scope: Construct,
-  { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds }: ChannelOptions,
-  { queueProps, deadLetterQueueProps }: Given,
-): Pick<Channels, 'requestQueues' | 'deadLetterQueue'> {
-  const { fifo, shards } = batching;
-  const dead = createQueue(scope, 'DeadLetters', {
-    fifo,
-    encryptionKey,
-    retentionDays: DEAD_LETTER_DAYS,
-    removalPolicy,
-    more: handedOn('deadLetterQueueProps', deadLetterQueueProps, isFreeOfQueue),
-  });
-  const create = (id: string): IQueue =>
-    createQueue(scope, id, {
-      fifo,
-      encryptionKey,
-      visibilityTimeoutSeconds,
-      retentionDays: REQUEST_DAYS,
-      deadLetterQueue: { queue: dead, maxReceiveCount },
-      more: handedOn('queueProps', queueProps, isFreeOfQueue),
-    });
-  // The first queue has the same ID with one shard and with several, so adding shards keeps the queue and its messages.
-  const first = create('Requests');
-  const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
-  return { requestQueues: [first, ...others], deadLetterQueue: dead };
-}
-
-/**
- * Grants the permissions for scoring: take requests, delay them, read their payloads, write results. If the CDK does
- * not know the key of an existing resource, the deployment's key is assumed. That key also encrypts the environment.
- */
-export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
-  const { requestQueues, stores, payloadBucket, payloadPrefix, captureBucket, capturePrefix } = channels;
-  for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
-  grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
-  grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
-  for (const store of stores) store.grantWrite(grantee);
-  if (captureBucket !== undefined) grantPut(grantee, captureBucket, capturedKeys(capturePrefix));
-  acknowledgeKeyActions(scope);
-  // A role that the deployer gives has its policy elsewhere.
-  if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeKeyActions(grantee.grantPrincipal);
-  keys.encryptionKey?.grantDecrypt(grantee);
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...requestQueues, ...resourcesOf(stores), payloadBucket, captureBucket].some(isKeyUnknown)) {
-    keys.encryptionKey?.grantEncryptDecrypt(grantee);
+      .map((store) => store.create(scope, { ...plan, keyPrefix }));
+    const payloadBucket =
+      given.payloadBucket ?? createBucket(scope, 'PayloadBucket', { ...plan, expiryDays: plan.payloadExpiryDays });
+    const payloadPrefix = given.payloadBucket === undefined ? '' : keyPrefix;
+    const captureBucket = capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', { ...plan, ...capture }));
+    const capturePrefix = capture?.bucket === undefined ? '' : keyPrefix;
+    const urls = requestQueues.map(({ queueUrl }) => queueUrl).join(',');
+    this.requestQueues = requestQueues;
+    this.deadLetterQueue = deadLetterQueue;
+    this.stores = stores;
+    this.payloadBucket = payloadBucket;
+    this.captureBucket = captureBucket;
+    this.#payloadPrefix = payloadPrefix;
+    this.#capturePrefix = capturePrefix;
+    this.clientOptions = {
+      requestQueueUrl: urls,
+      ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
+      ...Object.assign({}, ...stores.map(({ clientOptions }) => clientOptions)),
+      payloadBucket: payloadBucket.bucketName,
+      ...(payloadPrefix !== '' && { payloadPrefix }),
+      region: Stack.of(scope).region,
+    };
+    this.settings = {
+      requestQueueUrls: urls,
+      results: results.join(','),
+      ...Object.assign({}, ...stores.map(({ settings }) => settings)),
+      payloadBucket: payloadBucket.bucketName,
+      payloadPrefix: payloadPrefix || undefined,
+      maxReceiveCount: deadLetterQueue && plan.maxReceiveCount,
+      capturePercent: capture?.percent,
+      captureBucket: captureBucket?.bucketName,
+      capturePrefix: capturePrefix || undefined,
+    };
   }
-}
 
-const resourcesOf = (stores: readonly CreatedStore[]) => stores.map(({ resource }) => resource);
+  /** Grants the permissions for scoring: take requests, delay them, read their payloads, write results and samples. */
+  grantScoring(grantee: IGrantable): void {
+    for (const queue of this.requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
+    grantRead(grantee, this.payloadBucket, requestKeys(this.#payloadPrefix));
+    grantPut(grantee, this.payloadBucket, resultKeys(this.#payloadPrefix));
+    for (const store of this.stores) store.grantWrite(grantee);
+    if (this.captureBucket !== undefined) grantPut(grantee, this.captureBucket, capturedKeys(this.#capturePrefix));
+  }
 
-/** Grants the permissions of a producer: send requests, and upload those that are too large to send. */
-export function grantSubmit(grantee: IGrantable, { encryptionKey }: Keys, channels: Channels): Grant {
-  const { requestQueues, payloadBucket, payloadPrefix } = channels;
-  if ([...requestQueues, payloadBucket].some(isKeyUnknown)) encryptionKey?.grantEncryptDecrypt(grantee);
-  return combine([
-    ...requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
-    grantPut(grantee, payloadBucket, requestKeys(payloadPrefix)),
-  ]);
-}
+  /** Grants the permissions of a producer: send requests, and upload those that are too large to send. */
+  grantSubmit(grantee: IGrantable): Grant {
+    return combine([
+      ...this.requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
+      grantPut(grantee, this.payloadBucket, requestKeys(this.#payloadPrefix)),
+    ]);
+  }
 
-/** Grants the permissions of a consumer: take results from all stores, and read those that are too large for one. */
-export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
-  const { stores, payloadBucket, payloadPrefix } = channels;
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...resourcesOf(stores), payloadBucket].some(isKeyUnknown)) keys.encryptionKey?.grantDecrypt(grantee);
-  return combine([
-    grantRead(grantee, payloadBucket, resultKeys(payloadPrefix)),
-    ...stores.map((store) => store.grantCollect(grantee)),
-  ]);
+  /** Grants the permissions of a consumer: take results from all stores, and read those that are too large for one. */
+  grantCollect(grantee: IGrantable): Grant {
+    return combine([
+      grantRead(grantee, this.payloadBucket, resultKeys(this.#payloadPrefix)),
+      ...this.stores.map((store) => store.grantCollect(grantee)),
+    ]);
+  }
+
+  /** Grants the permissions of an operator: read dead letters, send them back, empty the queues. */
+  grantRepair(grantee: IGrantable): Grant {
+    const { requestQueues, deadLetterQueue } = this;
+    const on = (queue: IQueue, actions: string[]): Grant =>
+      Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
+    if (deadLetterQueue === undefined) return combine(requestQueues.map((queue) => on(queue, EMPTY)));
+    deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
+    for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
+    return combine([
+      ...requestQueues.map((queue) => on(queue, [...EMPTY, 'sqs:SendMessage'])),
+      on(deadLetterQueue, [...EMPTY, ...REDRIVE]),
+    ]);
+  }
 }
 
 /** Actions that count and purge waiting messages. */
@@ -182,21 +135,42 @@ const REDRIVE = [
   'sqs:DeleteMessage',
   'sqs:ChangeMessageVisibility',
 ];
-const REENCRYPT = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
-/** Grants the permissions of an operator: read dead letters, send them back, empty the queues. */
-export function grantRepair(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
-  const { requestQueues, deadLetterQueue } = channels;
-  const on = (queue: IQueue, actions: string[]): Grant =>
-    Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
-  if (deadLetterQueue === undefined) return combine(requestQueues.map((queue) => on(queue, EMPTY)));
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...requestQueues, deadLetterQueue].some(isKeyUnknown)) keys.encryptionKey?.grant(grantee, ...REENCRYPT);
-  const grants = [
-    ...requestQueues.map((queue) => on(queue, [...EMPTY, 'sqs:SendMessage'])),
-    on(deadLetterQueue, [...EMPTY, ...REDRIVE]),
-  ];
-  deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
-  for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, ...REENCRYPT);
-  return combine(grants);
+/** Returns a key prefix that no other deployment has. The service name is unique only in its account and region. */
+function uniquePrefix(scope: Construct, serviceName: string): string {
+  const { account, region } = Stack.of(scope);
+  return `batchscore/${account}/${region}/${serviceName}/`;
+}
+
+/** Retention of a new request queue. */
+const REQUESTS = Duration.days(4);
+/** Retention of new dead letters. On a standard queue it counts from the first send, so it is longer. */
+const DEAD_LETTERS = Duration.days(14);
+
+function createRequestQueues(
+  scope: Construct,
+  { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds }: Settings,
+  { queueProps, deadLetterQueueProps }: Given,
+) {
+  const { fifo, shards } = batching;
+  const dead: IQueue = createQueue(scope, 'DeadLetters', {
+    ...deadLetterQueueProps,
+    fifo,
+    encryptionKey,
+    retentionPeriod: DEAD_LETTERS,
+    removalPolicy: deadLetterQueueProps?.removalPolicy ?? removalPolicy,
+  });
+  const create = (id: string): IQueue =>
+    createQueue(scope, id, {
+      ...queueProps,
+      fifo,
+      encryptionKey,
+      visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds),
+      retentionPeriod: REQUESTS,
+      deadLetterQueue: { queue: dead, maxReceiveCount },
+    });
+  // The first queue has the same ID with one shard and with several, so adding shards keeps the queue and its messages.
+  const first = create('Requests');
+  const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
+  return { requestQueues: [first, ...others] as const, deadLetterQueue: dead };
 }

@@ -1,49 +1,30 @@
-import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { RemovalPolicy, Stack } from 'aws-cdk-lib/core';
+import { type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import {
-  BATCH_BYTES,
-  LOG_LEVELS,
-  MAX_EVENT_BYTES,
-  MAX_MESSAGE_BYTES,
-  MAX_RECEIVES,
-  mappingProblems,
-  SHARDS,
-} from '../../lambda/core/limits.ts';
+import { mappingProblems, SHARDS } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
-import { nearestName } from '../../lambda/core/wrongValue.ts';
 import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS, STORES } from '../../lambda/settings.ts';
 import { EXPIRY_DAYS } from '../common/created.ts';
-import {
-  deadLettersOf,
-  fifoOf,
-  isKeyUnknown,
-  otherAccount,
-  otherRegion,
-  redriveOf,
-  retentionDaysOf,
-  visibilitySecondsOf,
-} from '../common/given.ts';
+import { isKeyUnknown, otherAccount, otherRegion, redriveOf, visibilitySecondsOf } from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
 import {
   brokenOf,
   exceeds,
   known,
-  oneOf,
+  onlyWithNew,
   outside,
   type Problem,
   type Rule,
   refuse,
   shown,
-  statementText,
   warn,
 } from '../common/problems.ts';
 import type { Compute } from '../compute/compute.ts';
-import { imageBuildProblems } from '../image/containerImage.ts';
+import { hasGpu } from '../image/stageImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
-import { type Channels, DEAD_LETTER_DAYS, REQUEST_DAYS } from './channels.ts';
+import type { Channels } from './channels.ts';
 import { type DeploymentPlan, TUNING_AMOUNTS } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 
@@ -55,84 +36,57 @@ export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan):
   // If the batch size is a token, no rule applies to it, and 1 breaks none.
   const mapping = { ...batching, batchSize: known(batching.batchSize) ?? 1 };
   refuse([
-    ...imageBuildProblems(props.imageBuild ?? {}, props.image !== undefined, compute.imageTarget.stage),
     ...(compute.feed === 'worker' ? [] : mappingProblems(mapping, 'window')),
     ...compute.problems(batching),
     ...rangeProblems(plan),
-    ...joinedProblems(plan),
-    ...environmentProblems(props.environment ?? {}),
+    ...joinedProblems(props, plan),
     ...modelProblems(plan.models, compute),
     ...jobProblems(plan.jobs, plan),
     ...queueProblems(props, plan),
-    ...visibilityProblems(props.requestQueue?.queue, plan),
-    ...deadLetterProblems(props),
     ...plan.stores.flatMap(({ problems }) => problems),
-    ...bucketProblems(props, plan),
+    ...storageProblems(props, plan),
     ...placeProblems(scope, props, plan),
   ]);
 }
 
 const PERCENT = { min: 0, max: 99 };
-/** Allowed removal policies. Tables, buckets and log groups do not support `SNAPSHOT`. */
-const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
+const RECEIVES = { min: 3, max: 1000 };
+const LATENCY_SECONDS = { min: 1, max: 1_209_600 };
 
-function rangeProblems(plan: DeploymentPlan): Problem[] {
-  const { alarmThresholds, maxReceiveCount } = plan;
+function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: DeploymentPlan): Problem[] {
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
-  const ofTuning = Object.entries(plan.tuning).map(([name, value]) => {
+  const ofTuning = Object.entries(tuning).map(([name, value]) => {
     const range = ranges.get(name);
     const [prop, unit] = TUNING_AMOUNTS[name] ?? [name];
     return typeof value === 'number' && range !== undefined ? outside(`tuning.${prop}`, value, range, unit) : undefined;
   });
+  const { min, max, expected } = SETTINGS.capturePercent;
+  const percent = known(capture?.percent) ?? min;
   return [
-    outside('latencyTarget', plan.latencyTargetSeconds, { min: 1, max: 1_209_600 }, 'seconds'),
-    // A message may be larger than SQS takes, because it then goes through the payload bucket.
-    outside('largestMessage', plan.largestMessageBytes, { min: 1, max: SETTINGS.maxPayloadBytes.max }, 'bytes'),
+    outside('latencyTarget', plan.latencyTargetSeconds, LATENCY_SECONDS, 'seconds'),
+    outside('maxReceiveCount', plan.maxReceiveCount, RECEIVES),
     outside('alarmThresholds.retriedPercent', alarmThresholds.retriedPercent, PERCENT),
     outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
-    outside('alarmThresholds.inFlightPercent', alarmThresholds.inFlightPercent, { min: 1, max: 99 }),
     outside('payloadExpiry', plan.payloadExpiryDays, EXPIRY_DAYS, 'days'),
-    ...(plan.capture === undefined ? [] : captureProblems(plan.capture)),
-    exceeds(3, maxReceiveCount)
-      ? 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, ' +
-        `got ${maxReceiveCount}; raise it to ${MAX_RECEIVES}`
-      : outside('maxReceiveCount', maxReceiveCount, { min: 3, max: 1000 }),
-    oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
-    oneOf('logLevel', plan.logLevel, LOG_LEVELS),
+    outside('capture.expiry', capture?.expiryDays, EXPIRY_DAYS, 'days'),
+    percent >= min && percent <= max
+      ? undefined
+      : `capture.percent: expected ${expected}, got ${percent}; choose one in that range`,
     ...ofTuning,
   ];
 }
 
-function captureProblems({ percent, expiryDays }: NonNullable<DeploymentPlan['capture']>): Problem[] {
-  const { min, max } = SETTINGS.capturePercent;
-  return [
-    ...brokenOf([
-      [
-        known(percent) !== undefined && !(percent >= min && percent <= max),
-        `capture.percent: expected ${SETTINGS.capturePercent.expected}, got ${percent}; choose one in that range`,
-      ],
-    ]),
-    outside('capture.expiry', expiryDays, EXPIRY_DAYS, 'days'),
-  ];
-}
+const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
-const GPU_PROVIDERS = ['cuda', 'tensorrt'];
-/** Execution providers that ONNX Runtime for Node has on Linux. */
-const PROVIDERS = ['cpu', 'webgpu', ...GPU_PROVIDERS];
-
-function joinedProblems(plan: DeploymentPlan): Problem[] {
-  const { batching, compute, results, latencyTargetSeconds, tuning } = plan;
-  const { kind, timeoutSeconds } = compute;
+function joinedProblems({ environment = {} }: Props, plan: DeploymentPlan): Problem[] {
+  const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
   const areStores = results.length > 0 && results.every((store) => STORES.includes(store));
-  const providers =
-    known(tuning.providers)
-      ?.split(',')
-      .map((name) => name.trim()) ?? [];
-  const unknown = providers.find((name) => !PROVIDERS.includes(name));
-  const nearest = unknown && nearestName(unknown, PROVIDERS);
-  const hasGpu = compute.imageTarget.stage.endsWith('-gpu') || tuning.allowProviderFallback === true;
+  const mayUseGpu = hasGpu(compute.imageTarget.stage) || tuning.allowProviderFallback === true;
+  const ours = Object.keys(environment).filter(
+    (name) => name.startsWith(CONFIG_PREFIX) || name === RUNTIME_TELEMETRY_OFF,
+  );
   return brokenOf([
     [
       latencyTargetSeconds <= windowSeconds,
@@ -144,72 +98,55 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
       `results: expected one or more of ${STORES.join(', ')}, each once, got ${results.join(',') || 'none'}; ` +
         'name where results should go',
     ],
+    ...stores.map(
+      ({ name, prop, given }): Rule => [
+        given !== undefined && !results.includes(name),
+        `stores.${prop}: expected ${name} among the results where one is given, got ${results.join(',')}; ` +
+          `add ${name} or leave out ${prop}`,
+      ],
+    ),
     [
-      timeoutSeconds * 1000 <= marginMs,
+      compute.timeoutSeconds * 1000 <= marginMs,
       `timeout: expected more than the deadline margin of ${marginMs} ms, ` +
-        `got ${timeoutSeconds} s = ${timeoutSeconds * 1000} ms; raise it or lower tuning.deadlineMargin`,
+        `got ${compute.timeoutSeconds} s; raise it or lower tuning.deadlineMargin`,
     ],
     [
-      unknown !== undefined,
-      `tuning.providers: expected execution providers among ${PROVIDERS.join(', ')}, got '${unknown}'; ` +
-        (nearest === undefined ? 'take one of them' : `did you mean ${nearest}?`),
-    ],
-    [
-      providers.some((name) => GPU_PROVIDERS.includes(name)) && !hasGpu,
-      `tuning.providers: expected none that needs a GPU, because compute ${kind} has none, got ${tuning.providers}; ` +
+      GPU_PROVIDERS.test(known(tuning.providers) ?? '') && !mayUseGpu,
+      `tuning.providers: expected none that needs a GPU, because compute ${compute.kind} has none, got ${tuning.providers}; ` +
         'leave it out, take lambdaGpuCompute() or ecsGpuCompute(), or set tuning.allowProviderFallback',
     ],
     [
       plan.tracing && compute.feed === 'worker',
-      `tracing: expected false with compute ${kind}, whose workers have no daemon of X-Ray beside them, got true; leave it out`,
+      `tracing: expected false with compute ${compute.kind}, whose workers have no daemon of X-Ray beside them, got true; leave it out`,
     ],
-  ]);
-}
-
-/** @see https://docs.aws.amazon.com/lambda/latest/api/API_Environment.html */
-const VARIABLE_NAME = /^[a-zA-Z]\w+$/;
-
-/**
- * Returns problems with variables that the deployer adds. Props set the host's own variables, so setting one here would
- * bypass the checks.
- */
-function environmentProblems(environment: Readonly<Record<string, string>>): Problem[] {
-  const names = Object.keys(environment);
-  const ours = names.filter((name) => name.startsWith(CONFIG_PREFIX));
-  const illegal = names.filter((name) => !VARIABLE_NAME.test(name));
-  return brokenOf([
     [
       ours.length > 0,
-      `environment: expected no name that begins with ${CONFIG_PREFIX}, as the construct sets those, ` +
+      'environment: expected no name that the construct sets itself, ' +
         `got ${ours.join(', ')}; set it with tuning or another prop`,
-    ],
-    [
-      illegal.length > 0,
-      'environment: expected names of a letter followed by letters, digits and _, at least two in all, ' +
-        `got ${illegal.join(', ')}; rename it`,
-    ],
-    [
-      (known(environment[RUNTIME_TELEMETRY_OFF]) ?? '1') !== '1',
-      `environment: expected no ${RUNTIME_TELEMETRY_OFF} but 1, as nothing leaves the account, ` +
-        `got ${RUNTIME_TELEMETRY_OFF}; leave it out`,
     ],
   ]);
 }
 
-const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'standard');
+const VISIBILITY_SECONDS = { min: 0, max: 43_200 };
 
-function queueProblems(props: Props, { batching }: DeploymentPlan): Problem[] {
-  const { requestQueue, fifo, queueProps, deadLetterQueueProps, jobEvents } = props;
+function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
+  const { requestQueue, fifo, maxReceiveCount, jobEvents, queueProps, deadLetterQueueProps } = props;
+  const { batching, compute, visibilityTimeoutSeconds: visibility } = plan;
   const { shards } = batching;
   const queue = requestQueue?.queue;
+  const redrive = redriveOf(queue);
+  const dead = requestQueue?.deadLetterQueue;
+  const own = visibilitySecondsOf(queue) ?? visibility;
+  const { seconds: recommended, sum } = compute.minVisibility(batching);
+  const [least, why] =
+    compute.feed === 'worker' ? [recommended, ` = ${sum}`] : [compute.timeoutSeconds, ', the timeout'];
   return [
-    queue === undefined ? outside('shards', shards, SHARDS) : undefined,
+    outside('shards', shards, SHARDS),
+    onlyWithNew('shards', shards === 1 ? undefined : shards, 'request queue', queue === undefined),
+    onlyWithNew('queueProps', queueProps, 'request queue', queue === undefined),
+    onlyWithNew('deadLetterQueueProps', deadLetterQueueProps, 'dead-letter queue', queue === undefined),
+    outside('requestQueue.visibilityTimeout', visibility, VISIBILITY_SECONDS, 'seconds'),
     ...brokenOf([
-      [
-        queue !== undefined && (queueProps ?? deadLetterQueueProps) !== undefined,
-        'queueProps, deadLetterQueueProps: expected them only with new queues, got them with a request queue of your own; ' +
-          'leave them out, and set them where that queue is made',
-      ],
       [
         queueProps?.queueName !== undefined && shards > 1,
         `queueProps.queueName: expected none with ${shards} shards, each of which has a name of its own, ` +
@@ -221,9 +158,24 @@ function queueProblems(props: Props, { batching }: DeploymentPlan): Problem[] {
           'with Queue.fromQueueAttributes and fifo',
       ],
       [
-        queue !== undefined && shards !== 1,
-        `shards: expected 1 with a request queue of your own, got ${shards}; leave out one of the two, or make one ` +
-          'construct for each queue',
+        visibility !== own,
+        `requestQueue.visibilityTimeout: expected ${own} seconds, as the given request queue has it, got ${visibility}; ` +
+          "give the queue's own, or change the queue's",
+      ],
+      [
+        visibility < least,
+        `requestQueue.visibilityTimeout: expected at least ${least} seconds${why}, got ${visibility}; raise the queue's ` +
+          'visibility timeout or lower timeout',
+      ],
+      [
+        exceeds(redrive?.maxReceiveCount, maxReceiveCount) || exceeds(maxReceiveCount, redrive?.maxReceiveCount),
+        `maxReceiveCount: expected ${redrive?.maxReceiveCount}, as the given request queue has it, got ${maxReceiveCount}; ` +
+          "leave it out, or change the queue's",
+      ],
+      [
+        dead !== undefined && redrive !== undefined && redrive.queue.queueArn !== dead.queueArn,
+        `requestQueue.deadLetterQueue: expected ${redrive?.queue.node.path}, where the redrive policy of the request queue ` +
+          `sends messages, got ${dead?.node.path}; leave it out`,
       ],
       [
         jobEvents !== undefined && 'topicArn' in jobEvents && jobEvents.fifo,
@@ -233,158 +185,81 @@ function queueProblems(props: Props, { batching }: DeploymentPlan): Problem[] {
   ];
 }
 
-const MAX_VISIBILITY_SECONDS = 43_200;
-
-/**
- * Returns a problem if the visibility timeout is too short: a message that becomes visible during its run is scored and
- * billed twice.
- */
-function visibilityProblems(queue: IQueue | undefined, plan: DeploymentPlan): Problem[] {
-  const { visibilityTimeoutSeconds: got, batching, compute } = plan;
-  const { seconds: recommended, sum } = compute.minVisibility(batching);
-  const [min, why] = compute.feed === 'worker' ? [recommended, ` = ${sum}`] : [compute.timeoutSeconds, ', the timeout'];
-  const own = visibilitySecondsOf(queue);
-  const name = 'requestQueue.visibilityTimeout';
-  const [first] = brokenOf([
-    [!Number.isInteger(got), `${name}: expected a whole number of seconds, got ${got}; give the queue's own`],
-    [
-      own !== undefined && got !== own,
-      `${name}: expected ${own} seconds, as the given request queue has it, got ${got}; give the queue's own, or change the ` +
-        "queue's",
-    ],
-    [
-      got > MAX_VISIBILITY_SECONDS,
-      `${name}: expected at most ${MAX_VISIBILITY_SECONDS} seconds, which is what SQS allows, got ${got}; lower it`,
-    ],
-    [
-      got < min,
-      `${name}: expected at least ${min} seconds${why}, got ${got}; raise the queue's visibility timeout or lower timeout`,
-    ],
-  ]);
-  return [first];
-}
-
-/**
- * Returns a problem if the redrive policy of an existing queue does not name the given dead-letter queue. The alarm and
- * permissions would be for a queue that gets no messages.
- *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
- */
-function deadLetterProblems({ requestQueue, maxReceiveCount }: Props): Problem[] {
-  if (requestQueue === undefined) return [];
-  const { queue, deadLetterQueue } = requestQueue;
-  const redrive = redriveOf(queue);
-  const rules: Rule[] = [
-    [
-      exceeds(redrive?.maxReceiveCount, maxReceiveCount) || exceeds(maxReceiveCount, redrive?.maxReceiveCount),
-      `maxReceiveCount: expected ${redrive?.maxReceiveCount}, as the given request queue has it, got ${maxReceiveCount}; ` +
-        "leave it out, or change the queue's",
-    ],
-  ];
-  if (deadLetterQueue !== undefined) {
-    const name = 'requestQueue.deadLetterQueue';
-    const [ofQueue, ofDeadLetters] = [fifoOf(queue), fifoOf(deadLetterQueue)];
-    rules.push(
-      [
-        queue.queueArn === deadLetterQueue.queueArn,
-        `${name}: expected another queue than the request queue, got the same; give the one that its redrive policy names`,
-      ],
-      [
-        ofQueue !== undefined && ofDeadLetters !== undefined && ofQueue !== ofDeadLetters,
-        `${name}: expected a ${kindOf(ofQueue)} queue, as the request queue is, got a ${kindOf(ofDeadLetters)} queue; ` +
-          'give the one that the redrive policy of the request queue names',
-      ],
-      [
-        redrive !== undefined && redrive.queue.queueArn !== deadLetterQueue.queueArn,
-        `${name}: expected ${redrive?.queue.node.path}, where the redrive policy of the request queue sends messages, ` +
-          `got ${deadLetterQueue.node.path}; leave it out`,
-      ],
-    );
-  }
-  return brokenOf(rules);
-}
-
+const KEYS = [requestKeys, resultKeys, capturedKeys];
 /** First part of the default key prefix. The rest is known only at deployment. */
 const DEFAULT_KEYS = 'batchscore/';
-
-/** Returns problems with prefixes and expiry: prefixes are for existing buckets, and expiry is for new ones. */
-function bucketProblems(props: Props, plan: DeploymentPlan): Problem[] {
-  const { keyPrefix, payloadBucket, stores, payloadExpiry } = props;
-  const { payloadExpiryDays, capture, jobs } = plan;
-  const resultBucket = stores?.resultBucket;
-  const captureBucket = capture?.bucket;
-  const hasShared = [payloadBucket, resultBucket, captureBucket].some((bucket) => bucket !== undefined);
-  const keys = known(keyPrefix ?? DEFAULT_KEYS);
-  const ofAnother = (name: string, days: number | undefined, bucketName: string, bucket: unknown): Rule => [
-    days !== undefined && bucket !== undefined,
-    `${name}: expected none with a ${bucketName} that exists already, because objects expire by the lifecycle rules of ` +
-      `that bucket, got ${shown(days, ' days')}; leave it out, and give the bucket a rule`,
-  ];
-  const withJobs = (name: string, objects: string, bucket: IBucket | undefined, keysOf: typeof requestKeys): Rule[] =>
-    [known(jobs?.inputPrefix), known(jobs?.outputPrefix)].flatMap((ofJobs) => {
-      if (
-        bucket === undefined ||
-        bucket.bucketName !== jobs?.bucket?.bucketName ||
-        ofJobs === undefined ||
-        keys === undefined
-      )
-        return [];
-      const prefix = keysOf(keys);
-      return [
-        [
-          prefix.startsWith(ofJobs) || ofJobs.startsWith(prefix),
-          `${name}: expected ${objects} to lie apart from the '${ofJobs}' of jobs, got the same bucket with '${prefix}'; ` +
-            'take another bucket, or another keyPrefix',
-        ],
-      ];
-    });
-  return brokenOf([
-    [
-      keyPrefix !== undefined && !hasShared,
-      'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are shared with ' +
-        `nobody, got ${shown(keyPrefix)} without; leave it out`,
-    ],
-    [
-      known(keyPrefix) !== undefined && hasShared && (keyPrefix === '' || !isKeyPrefix(keyPrefix ?? '')),
-      `keyPrefix: ${EXPECTED_KEY_PREFIX}, got '${keyPrefix}'; change it`,
-    ],
-    ofAnother('payloadExpiry', payloadExpiry && payloadExpiryDays, 'payloadBucket', payloadBucket),
-    ofAnother('capture.expiry', props.capture?.expiry && capture?.expiryDays, 'capture.bucket', captureBucket),
-    ...withJobs('capture.bucket', 'samples', captureBucket, capturedKeys),
-    ...withJobs('payloadBucket', 'requests', payloadBucket, requestKeys),
-    ...withJobs('payloadBucket', 'results', payloadBucket, resultKeys),
-    ...withJobs('stores.resultBucket', 'results', resultBucket, resultKeys),
-    ...(payloadBucket === undefined ? expiresBeforeItsPointers(props, plan) : []),
-  ]);
-}
-
 /**
- * Returns rules against payloads that expire before the last message or result that points to them. Days of a dead
- * letter count from the first send on a standard queue, and from its move on a FIFO queue. Results in the bucket
- * contain no pointers.
+ * Days until the last message with a pointer is gone: those of a dead letter, which on a FIFO queue count from its move.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
  */
-function expiresBeforeItsPointers({ requestQueue }: Props, plan: DeploymentPlan): Rule[] {
-  const { batching, results, stores, payloadExpiryDays: got } = plan;
-  const requestDays = requestQueue === undefined ? REQUEST_DAYS : retentionDaysOf(requestQueue.queue);
-  const deadDays = requestQueue === undefined ? DEAD_LETTER_DAYS : retentionDaysOf(deadLettersOf(requestQueue));
-  const inQueue = `the request queue keeps pointers to large requests for ${requestDays} days`;
-  const both =
-    batching.fifo && requestDays !== undefined && deadDays !== undefined ? requestDays + deadDays : undefined;
-  const kept: { days: number | undefined; why: string; cure?: string }[] = [
-    { days: both, why: `${inQueue} and the dead letters for ${deadDays} more` },
-    { days: requestDays, why: inQueue },
-    { days: deadDays, why: `the dead letters keep pointers to large requests for ${deadDays} days` },
-    ...stores.flatMap(({ name, pointers }) => (pointers && results.includes(name) ? [pointers] : [])),
-  ];
-  const [longest] = kept.toSorted(({ days: a = 0 }, { days: b = 0 }) => b - a);
-  const { days = 0, why, cure = '' } = longest ?? { why: '' };
+const MESSAGE_DAYS = { standard: 14, fifo: 18 };
+
+/** Returns problems with prefixes and expiry: prefixes are for existing buckets, and expiry is for new ones. */
+function storageProblems(props: Props, plan: DeploymentPlan): Problem[] {
+  const { keyPrefix, payloadBucket, payloadExpiry, stores = {} } = props;
+  const { batching, capture, jobs, results } = plan;
+  const shared = [payloadBucket, stores.resultBucket, capture?.bucket].filter((bucket) => bucket !== undefined);
+  const keys = known(keyPrefix ?? DEFAULT_KEYS);
+  const isWithJobs = shared.some(({ bucketName }) => bucketName === jobs?.bucket?.bucketName);
+  const pointerDays = Math.max(
+    batching.fifo ? MESSAGE_DAYS.fifo : MESSAGE_DAYS.standard,
+    ...plan.stores.map(({ name, pointerDays = 0 }) => (results.includes(name) ? pointerDays : 0)),
+  );
   return [
-    [
-      exceeds(days, got),
-      `payloadExpiry: expected at least ${Math.ceil(days)} days, because ${why}, got ${got}; raise it${cure}`,
-    ],
+    onlyWithNew('payloadExpiry', payloadExpiry, 'payload bucket', payloadBucket === undefined),
+    onlyWithNew('capture.expiry', props.capture?.expiry, 'capture bucket', capture?.bucket === undefined),
+    ...brokenOf([
+      [
+        keyPrefix !== undefined && shared.length === 0,
+        'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are ' +
+          `shared with nobody, got ${shown(keyPrefix)} without; leave it out`,
+      ],
+      [
+        known(keyPrefix) !== undefined && shared.length > 0 && (keyPrefix === '' || !isKeyPrefix(keyPrefix ?? '')),
+        `keyPrefix: ${EXPECTED_KEY_PREFIX}, got '${keyPrefix}'; change it`,
+      ],
+      [
+        isWithJobs && keys !== undefined && KEYS.some((keysIn) => overlap(keysIn(keys), known(jobs?.inputPrefix))),
+        `keyPrefix: expected keys apart from jobs.inputPrefix, '${jobs?.inputPrefix}', whose objects start jobs, got ` +
+          `'${keys}' in the same bucket; change one of the two`,
+      ],
+      [
+        payloadBucket === undefined && exceeds(pointerDays, plan.payloadExpiryDays),
+        `payloadExpiry: expected at least ${Math.ceil(pointerDays)} days, as long as messages and results may point to ` +
+          `payloads, got ${plan.payloadExpiryDays}; raise it`,
+      ],
+    ]),
+  ];
+}
+
+function overlap(one: string, other: string | undefined): boolean {
+  return other !== undefined && (one.startsWith(other) || other.startsWith(one));
+}
+
+interface Existing {
+  readonly name: string;
+  readonly resource: IQueue | ITable | IBucket | undefined;
+  /** @default the resource's own */
+  readonly place?: ResourceEnvironment | undefined;
+  /** Reason why it must be in the stack's account. @default it may be in any */
+  readonly ownAccount?: string;
+  /** Way to import one with its key. */
+  readonly importWith: string;
+}
+
+const QUEUE = 'Queue.fromQueueAttributes and keyArn';
+const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
+const NOTIFIES = 'the stack sets its notifications';
+
+/** Returns the existing queues, tables and buckets. */
+function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, stores }: DeploymentPlan): Existing[] {
+  return [
+    { name: 'requestQueue', resource: requestQueue?.queue, importWith: QUEUE },
+    ...stores.map(({ prop, given, ...store }) => ({ ...store, name: `stores.${prop}`, resource: given })),
+    { name: 'payloadBucket', resource: payloadBucket, importWith: BUCKET },
+    { name: 'capture.bucket', resource: capture?.bucket, importWith: BUCKET },
+    { name: 'jobs.bucket', resource: jobs?.bucket, importWith: BUCKET, ownAccount: NOTIFIES },
   ];
 }
 
@@ -395,129 +270,64 @@ function expiresBeforeItsPointers({ requestQueue }: Props, plan: DeploymentPlan)
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
-function placeProblems(scope: Construct, given: Props, plan: DeploymentPlan): Problem[] {
-  const { requestQueue, payloadBucket, encryptionKey, image, jobs } = given;
+function placeProblems(scope: Construct, props: Props, plan: DeploymentPlan): Problem[] {
   const { region, account } = Stack.of(scope);
-  const inRegion = {
-    requestQueue: requestQueue?.queue.env,
-    payloadBucket: payloadBucket?.env,
-    'capture.bucket': plan.capture?.bucket?.env,
-    encryptionKey: encryptionKey?.env,
-    image: plan.compute.feed === 'worker' ? undefined : image?.repository.env,
-    'jobs.bucket': jobs?.bucket?.env,
-    'models.bucket': plan.models.s3?.bucketOfUri?.env,
-  };
   return [
-    ...Object.entries(inRegion).map(([name, place]) => otherRegion(name, region, place)),
-    ...plan.stores.flatMap(({ prop, place, ownAccount }) => [
-      otherRegion(`stores.${prop}`, region, place),
-      ownAccount && otherAccount(`stores.${prop}`, account, place, ownAccount),
+    ...existingOf(props, plan).flatMap(({ name, resource, place = resource?.env, ownAccount }) => [
+      otherRegion(name, region, place),
+      ownAccount && otherAccount(name, account, place, ownAccount),
     ]),
-    otherAccount('jobs.bucket', account, jobs?.bucket?.env, 'the stack sets its notifications'),
+    otherRegion('encryptionKey', region, props.encryptionKey?.env),
+    otherRegion('models.bucket', region, plan.models.s3?.bucketOfUri?.env),
+    plan.compute.feed === 'worker' ? undefined : otherRegion('image', region, props.image?.repository.env),
   ];
 }
 
 /** Warns of settings that work, but may fail later or cost more than necessary. */
 export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan, channels: Channels): void {
-  warnOfLargeMessages(scope, plan);
-  warnOfShortVisibility(scope, plan);
-  warnOfNoDeadLetters(scope, channels, plan.maxReceiveCount);
-  if (props.encryptionKey === undefined) warnOfUnknownKeys(scope, channels, plan);
-  warnOfOtherAccounts(scope, props, plan);
-}
-
-/**
- * Warns if full batches would exceed 6 MB, at which Lambda invokes the function, or 32 MiB, at which a worker starts to
- * score. Such batches never fill.
- */
-function warnOfLargeMessages(scope: Construct, { batching, largestMessageBytes = 0, compute }: DeploymentPlan): void {
-  const batchSize = known(batching.batchSize) ?? 0;
-  const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
-  const [max, where] = compute.feed === 'worker' ? [BATCH_BYTES, 'batch of a worker'] : [MAX_EVENT_BYTES, 'invocation'];
-  if (batchSize * inlineBytes <= max) return;
-  warn(
-    scope,
-    'messageBytes',
-    `batchSize: expected at most ${max} bytes in one ${where}, got ${batchSize} × ${inlineBytes} ` +
-      `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(max / inlineBytes)} ` +
-      'or send large bodies through the payload bucket',
-  );
-}
-
-/**
- * Warns if the visibility timeout is below AWS's recommendation of six function timeouts plus the window. With that,
- * throttled batches are retried before their messages become visible.
- *
- * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
- */
-function warnOfShortVisibility(scope: Construct, plan: DeploymentPlan): void {
-  const { seconds, sum } = plan.compute.minVisibility(plan.batching);
-  if (plan.visibilityTimeoutSeconds >= seconds) return;
-  warn(
-    scope,
-    'visibility',
-    `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
-      `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
-      'timeout or lower timeout',
-  );
-}
-
-/** Warns if there is no dead-letter queue: a message that ends its host returns with its batch until it expires. */
-function warnOfNoDeadLetters(scope: Construct, { deadLetterQueue }: Channels, maxReceiveCount: number): void {
-  if (deadLetterQueue !== undefined) return;
-  const policy = JSON.stringify({ deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN', maxReceiveCount });
-  warn(
-    scope,
-    'noDeadLetters',
-    'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
-      `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`,
-  );
-}
-
-/**
- * Warns of resources in another account. Their owner must grant access, because the CDK cannot change a policy there.
- */
-function warnOfOtherAccounts(
-  scope: Construct,
-  { requestQueue, payloadBucket, encryptionKey }: Props,
-  plan: DeploymentPlan,
-): void {
-  const places = {
-    requestQueue: requestQueue?.queue.env,
-    payloadBucket: payloadBucket?.env,
-    encryptionKey: encryptionKey?.env,
-    ...Object.fromEntries(plan.stores.map(({ prop, place }) => [`stores.${prop}`, place])),
-  };
+  warnOfQueue(scope, plan, channels);
   const { account } = Stack.of(scope);
-  for (const [name, place] of Object.entries(places)) {
-    const cure = `have its owner let account ${account} use it in its policy, and deploy then`;
-    const problem = otherAccount(name, account, place, 'the CDK cannot change the policy of others', cure);
+  // The CDK cannot change a policy in another account, so their owner must grant access.
+  const toldOwner = `have its owner let account ${account} use it in its policy, and deploy then`;
+  const warnOfOther = (name: string, place: ResourceEnvironment | undefined) => {
+    const problem = otherAccount(name, account, place, 'the CDK cannot change the policy of others', toldOwner);
     if (problem !== undefined) warn(scope, 'otherAccount', problem, { resource: name });
+  };
+  warnOfOther('encryptionKey', props.encryptionKey?.env);
+  for (const { name, resource, place = resource?.env, importWith } of existingOf(props, plan)) {
+    warnOfOther(name, place);
+    if (!isKeyUnknown(resource)) continue;
+    const message =
+      `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
+      `own, import it with ${importWith}`;
+    warn(scope, 'unknownKey', message, { resource: name });
   }
 }
 
-const QUEUE = 'Queue.fromQueueAttributes and keyArn';
-const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
-const READ_AND_WRITE = ['kms:Decrypt', 'kms:GenerateDataKey'];
-
-/** Warns of existing queues, tables and buckets whose key is unknown, because no permission is granted for it. */
-function warnOfUnknownKeys(scope: Construct, channels: Channels, plan: DeploymentPlan): void {
-  const existing = [
-    { name: 'requestQueue', resource: channels.requestQueues[0], how: QUEUE, actions: ['kms:Decrypt'] },
-    ...plan.stores.map(({ prop, given, key }) => ({ name: `stores.${prop}`, resource: given, ...key })),
-    { name: 'payloadBucket', resource: channels.payloadBucket, how: BUCKET, actions: READ_AND_WRITE },
-    { name: 'capture.bucket', resource: channels.captureBucket, how: BUCKET, actions: ['kms:GenerateDataKey'] },
-    { name: 'jobs.bucket', resource: plan.jobs?.bucket, how: BUCKET, actions: READ_AND_WRITE },
-  ];
-  for (const { name, resource, how, actions } of existing) {
-    if (!isKeyUnknown(resource)) continue;
-    const statement = new PolicyStatement({ actions: [...actions], resources: ['KEY_ARN'] });
-    warn(
-      scope,
-      'unknownKey',
-      `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
-        `own, import it with ${how}, or add this to the function's role: ${statementText(scope, statement)}`,
-      { resource: name },
-    );
+/**
+ * Warns if the visibility timeout is below AWS's recommendation of six function timeouts plus the window, with which
+ * throttled batches are retried before their messages become visible. Warns if there is no dead-letter queue: a message
+ * that ends its host returns with its batch until it expires.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+ */
+function warnOfQueue(scope: Construct, plan: DeploymentPlan, { deadLetterQueue }: Channels): void {
+  const { seconds, sum } = plan.compute.minVisibility(plan.batching);
+  if (plan.visibilityTimeoutSeconds < seconds) {
+    const message =
+      `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
+      `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
+      'timeout or lower timeout';
+    warn(scope, 'visibility', message);
+  }
+  if (deadLetterQueue === undefined) {
+    const policy = JSON.stringify({
+      deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN',
+      maxReceiveCount: plan.maxReceiveCount,
+    });
+    const message =
+      'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
+      `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`;
+    warn(scope, 'noDeadLetters', message);
   }
 }

@@ -45,7 +45,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   readonly models?: Models;
   /** Your own image with the runtime, and with the models unless they are elsewhere. @default an image that is built */
   readonly image?: ContainerImage;
-  /** Sources of the image besides `models`, such as a base image named by its digest. @default see `ImageBuild` */
+  /**
+   * Options of the image's build, such as `buildArgs: { LAMBDA_BASE: 'public.ecr.aws/lambda/nodejs:24@sha256:…' }`.
+   * @default the Dockerfile's bases
+   */
   readonly imageBuild?: ImageBuild;
   /**
    * Model for requests that name none. If models are outside the image, only hosts check that it exists, when they
@@ -59,8 +62,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly compute?: ComputeForm<Created>;
   /**
-   * Additional environment variables of the host, such as `NODE_OPTIONS`. Names must not begin with `BATCHSCORE_`: use
-   * `tuning` for those.
+   * Additional environment variables of the host, such as `NODE_OPTIONS`. For names that begin with `BATCHSCORE_`, use
+   * `tuning`.
    * @default none
    */
   readonly environment?: Readonly<Record<string, string>>;
@@ -83,12 +86,6 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    * @default 1 second; FIFO 0
    */
   readonly window?: Duration;
-  /**
-   * Size of the largest message sent inline. A warning appears if full batches of such messages exceed 6 MB, or 32 MiB
-   * on a worker.
-   * @default none
-   */
-  readonly largestMessage?: Size;
   /**
    * Time in which a message should be answered, whole seconds, longer than the window. An alarm goes off if messages
    * wait longer.
@@ -115,8 +112,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   /** Additional options of the new dead-letter queue. @default the CDK's own */
   readonly deadLetterQueueProps?: MoreQueueProps;
   /**
-   * Receives after which a message goes to the dead letters, 3 to 1,000. For an imported queue, give the value of its
-   * redrive policy.
+   * Receives after which a message goes to the dead letters, 3 to 1,000. Throttles and timeouts count as receives. For
+   * an imported queue, give the value of its redrive policy.
    * @default 20
    */
   readonly maxReceiveCount?: number;
@@ -129,7 +126,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   readonly payloadBucket?: IBucket;
   /**
    * Time after which an object of the new payload bucket is deleted, whole days, up to 3,650. It must be as long as
-   * messages and results with pointers are kept: at least 14 days, 18 with FIFO queues, and at least `resultTtl`.
+   * messages and results may point to it: at least 14 days, 18 with FIFO queues, and at least `resultTtl`.
    * @default 30 days
    */
   readonly payloadExpiry?: Duration;
@@ -157,17 +154,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   readonly jobEvents?: IEventBus | ITopic;
 
   /**
-   * Your own KMS key for queues, buckets, table, logs and environment. If the CDK does not know the key of an existing
-   * resource, this key is assumed.
+   * Your own KMS key for new queues, buckets, table, logs and environment. Import existing resources with their key.
    * @default keys that each service manages
    */
   readonly encryptionKey?: IKey;
-  /**
-   * Previous `encryptionKey`, if you change or remove it. While it is given here, the function and consumers can read
-   * data that is encrypted with it.
-   * @default none
-   */
-  readonly formerEncryptionKey?: IKey;
   /**
    * Policy for table, buckets, logs, result queues and the dead-letter queue when they are removed from the stack.
    * @default RemovalPolicy.RETAIN
@@ -193,7 +183,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   readonly okActions?: readonly IAlarmAction[];
   /**
    * Thresholds of alarms.
-   * @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight
+   * @default 5 % of the records retried, 50 % of the requests in error
    */
   readonly alarmThresholds?: Partial<AlarmThresholds>;
   /** True to create a dashboard. @default true */
@@ -216,14 +206,10 @@ export interface CaptureOptions {
 }
 
 /** Queue options that no guarantee of the construct depends on. */
-export type MoreQueueProps = Pick<QueueProps, (typeof FREE_OF_QUEUE)[number]>;
-export const FREE_OF_QUEUE = [
-  'queueName',
-  'deliveryDelay',
-  'receiveMessageWaitTime',
-  'redriveAllowPolicy',
-  'removalPolicy',
-] as const;
+export type MoreQueueProps = Pick<
+  QueueProps,
+  'queueName' | 'deliveryDelay' | 'receiveMessageWaitTime' | 'redriveAllowPolicy' | 'removalPolicy'
+>;
 
 /** Scoring settings. Each is an environment variable of the host. */
 export interface Tuning {

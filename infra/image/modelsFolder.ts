@@ -5,8 +5,8 @@ import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.
 import { type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, externalFilesOf, localesOf } from '../../lambda/onnx/modelFile.ts';
-
 import type { Problem } from '../common/problems.ts';
+import { hasGpu, type ImageStage } from './stageImage.ts';
 
 const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
 
@@ -108,47 +108,25 @@ const MIB = 1024 * 1024;
  */
 export function weightProblems(
   folder: string,
-  { stage, preload = true, ...room }: Room & { readonly stage: string; readonly preload?: boolean | undefined },
+  { stage, preload = true, ...room }: Room & { readonly stage: ImageStage; readonly preload?: boolean | undefined },
 ): Problem[] {
   const models = walkModels(folder).flatMap(({ name, versions }) =>
     versions.map(({ version, path }) => ({ name: `${name}/${version}`, mb: megabytesOf(path) })),
   );
   const largest = models.toSorted((a, b) => b.mb - a.mb).slice(0, 1);
-  const imageMb = stage.endsWith('-gpu') ? IMAGE_MB.gpu : IMAGE_MB.cpu;
+  const imageMb = hasGpu(stage) ? IMAGE_MB.gpu : IMAGE_MB.cpu;
   const ofFunction = stage.startsWith('lambda') ? FUNCTION_IMAGE_MB : undefined;
   const { memoryMb, jobsMemoryMb, ephemeralStorageMb } = room;
   const opened = preload ? models : largest;
   const others = preload && models.length > 1 ? ', set preload to false' : '';
+  const publish = 'publish the models with batchscore publish';
   return [
-    tooHeavy(
-      models,
-      imageMb,
-      ofFunction,
-      'for the image of a function, unpacked',
-      'publish the models with batchscore publish',
-    ),
-    tooHeavy(
-      models,
-      imageMb,
-      ephemeralStorageMb,
-      'as ephemeralStorageSize, which holds the image',
-      raise('ephemeralStorageSize'),
-    ),
-    tooHeavy(opened, HOST_MB, memoryMb, 'as memorySize', (needed) => `${raise('memorySize')(needed)}${others}`),
-    tooHeavy(
-      opened,
-      HOST_MB,
-      jobsMemoryMb,
-      'as jobs.memorySize',
-      (needed) => `${raise('jobs.memorySize')(needed)}${others}`,
-    ),
+    tooHeavy(models, imageMb, ofFunction, 'for the image of a function, unpacked', publish),
+    tooHeavy(models, imageMb, ephemeralStorageMb, 'as ephemeralStorageSize, which holds the image'),
+    tooHeavy(opened, HOST_MB, memoryMb, 'as memorySize', `raise it${others}`),
+    tooHeavy(opened, HOST_MB, jobsMemoryMb, 'as jobs.memorySize', `raise it${others}`),
   ];
 }
-
-const raise =
-  (setting: string) =>
-  (neededMb: number): string =>
-    `raise ${setting} to at least ${neededMb} MiB`;
 
 /** @param limitMb undefined if there is none */
 function tooHeavy(
@@ -156,14 +134,14 @@ function tooHeavy(
   besidesMb: number,
   limitMb: number | undefined,
   place: string,
-  cure: string | ((neededMb: number) => string),
+  cure = 'raise it',
 ): Problem {
   const neededMb = Math.ceil(models.reduce((sum, { mb }) => sum + mb, besidesMb));
   if (limitMb === undefined || neededMb <= limitMb) return undefined;
   const terms = models.map(({ name, mb }) => `${Math.ceil(mb)} of ${name}`).join(' + ');
   return (
     `models: expected at most the ${limitMb} MiB that there are ${place}, got ${neededMb}: ${terms} + ${besidesMb} of the ` +
-    `runtime; ${typeof cure === 'string' ? cure : cure(neededMb)}`
+    `runtime; ${cure}`
   );
 }
 

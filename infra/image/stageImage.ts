@@ -8,14 +8,11 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
-import { walkModels } from '../../lambda/onnx/findModels.ts';
 import { bundle } from './bundle.ts';
 import { describeLeftOut, FOR_DEVELOPERS, findPackage, gatherModels, type ProcessorName } from './gatherModels.ts';
 
@@ -23,7 +20,7 @@ export interface ImageOptions {
   /** Model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image contains no model */
   readonly modelsDirectory?: string;
   readonly architecture: ProcessorName;
-  /** Stage of the Dockerfile to build. Stages with a GPU need x86_64. */
+  /** Stage of the Dockerfile to build. CUDA is built for x86_64. */
   readonly stage: ImageStage;
   /** Called with a sentence about files of the repository that are not in the image. @default not called */
   readonly inform?: (message: string) => void;
@@ -40,15 +37,9 @@ export const UNSTAGED = fileURLToPath(new URL('.', import.meta.url));
  * The same sources give the same content. The folder is deleted when the process ends.
  *
  * @returns the folder's path
- * @throws Error if the repository contains no model, or there is no ONNX Runtime or no GPU for the processor
+ * @throws Error if there is no ONNX Runtime for the processor
  */
 export function stageImage({ modelsDirectory, architecture, stage, inform }: ImageOptions): string {
-  const { host, hasGpu } = IMAGE_STAGES[stage];
-  if (hasGpu && architecture !== 'x86_64') {
-    throw new Error(
-      `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64`,
-    );
-  }
   const problem = runtimeProblem({ architecture, stage });
   if (problem !== undefined) throw new Error(problem);
   const folder = temporaryFolder();
@@ -56,8 +47,8 @@ export function stageImage({ modelsDirectory, architecture, stage, inform }: Ima
     mkdirSync(join(folder, 'models'));
     if (modelsDirectory !== undefined) copyModels(modelsDirectory, join(folder, 'models'), architecture, inform);
     copyRuntimePackages(architecture, join(folder, 'node_modules'));
-    if (hasGpu) for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
-    addHost(host, folder);
+    if (hasGpu(stage)) for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
+    addHost(stage.startsWith('lambda') ? 'lambda' : 'worker', folder);
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     copyFileSync(source('Dockerfile'), join(folder, 'Dockerfile'));
     letEveryoneRead(folder);
@@ -93,7 +84,7 @@ export function runtimeProblem({
   }
   const { version } = JSON.parse(readFileSync(join(onnxRuntime, 'package.json'), 'utf8'));
   const pinned = /^onnxruntime-gpu==(\S+)/m.exec(readFileSync(source(PINS), 'utf8'))?.[1];
-  if (!IMAGE_STAGES[stage].hasGpu || version === pinned) return undefined;
+  if (!hasGpu(stage) || version === pinned) return undefined;
   return (
     `onnxruntime-node: expected version ${pinned}, whose part for CUDA is pinned, got ${version}; ` +
     `run npm install onnxruntime-node@${pinned} ${INSTALL}`
@@ -163,23 +154,8 @@ function source(file: string): string {
   return fileURLToPath(new URL(file, import.meta.url));
 }
 
-/**
- * Copies the files of a model repository that hosts need.
- *
- * @throws Error if it contains no model
- */
-function copyModels(
-  from: string,
-  to: string,
-  architecture: ProcessorName,
-  inform: (message: string) => void = () => {},
-): void {
-  if (!holdsModel(from)) {
-    throw new Error(
-      `${from}: expected a model repository with ${MODEL_LAYOUT}, such as digits/1/model.onnx, got none; ` +
-        'add a model, or check the path',
-    );
-  }
+/** Copies the files of a model repository that hosts need. */
+function copyModels(from: string, to: string, architecture: ProcessorName, inform?: (message: string) => void): void {
   const { files, leftOut } = gatherModels(from, to, architecture);
   for (const [path, source] of files) {
     const target = join(to, path);
@@ -188,15 +164,7 @@ function copyModels(
     copyFileSync(source, target);
   }
   const said = describeLeftOut(leftOut);
-  if (said !== undefined) inform(said);
-}
-
-function holdsModel(directory: string): boolean {
-  return walkModels(directory).some(({ versions }) => versions.some(({ path }) => isFile(path)));
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  if (said !== undefined) inform?.(said);
 }
 
 /** Entry points by their names in the image. The host's command, a health check or a thread starts them. */
@@ -250,17 +218,10 @@ export function bundleHost(host: ImageHost, folder: string): void {
 /** Program in an image: the handler of a Lambda function, or the worker. */
 type ImageHost = 'lambda' | 'worker';
 
-interface StageFacts {
-  readonly host: ImageHost;
-  readonly hasGpu: boolean;
-  readonly baseArgument: string;
+/** Stages of the Dockerfile. */
+export const IMAGE_STAGES = ['lambda', 'lambda-gpu', 'worker', 'worker-gpu'] as const;
+export type ImageStage = (typeof IMAGE_STAGES)[number];
+
+export function hasGpu(stage: ImageStage): boolean {
+  return stage.endsWith('-gpu');
 }
-
-export const IMAGE_STAGES = {
-  lambda: { host: 'lambda', hasGpu: false, baseArgument: 'LAMBDA_BASE' },
-  'lambda-gpu': { host: 'lambda', hasGpu: true, baseArgument: 'LAMBDA_BASE' },
-  worker: { host: 'worker', hasGpu: false, baseArgument: 'WORKER_BASE' },
-  'worker-gpu': { host: 'worker', hasGpu: true, baseArgument: 'WORKER_BASE' },
-} as const satisfies Readonly<Record<string, StageFacts>>;
-
-export type ImageStage = keyof typeof IMAGE_STAGES;

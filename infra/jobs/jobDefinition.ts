@@ -10,6 +10,9 @@ interface JobFunctions {
   readonly partition?: string;
 }
 
+/** Object whose keys that end in `.$` have a path or a call of `States.Format` as the value. */
+type Template = { readonly [key: string]: string | Template };
+
 /** Label of the map in the ARNs of its children, which metrics and permissions to stop contain. */
 export const MAP_LABEL = 'Parts';
 
@@ -19,7 +22,7 @@ const PERMANENT = [...JOB_CODES];
 /** Seconds to wait for a function. A function ends by itself before that, unless it has crashed. */
 const CALL_SECONDS = JOB_TIMEOUT_SECONDS + 30;
 
-const NOT_AGAIN: Retrier = { ErrorEquals: PERMANENT, MaxAttempts: 0 };
+const NOT_AGAIN = { ErrorEquals: PERMANENT, MaxAttempts: 0 };
 
 /**
  * Retries if no concurrency is left because other jobs are scored. With 30 s on average it waits for eight hours, which
@@ -27,7 +30,7 @@ const NOT_AGAIN: Retrier = { ErrorEquals: PERMANENT, MaxAttempts: 0 };
  *
  * @see https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
  */
-const WHEN_BUSY: Retrier = {
+const WHEN_BUSY = {
   ErrorEquals: ['Lambda.TooManyRequestsException'],
   IntervalSeconds: 1,
   BackoffRate: 2,
@@ -37,7 +40,7 @@ const WHEN_BUSY: Retrier = {
 };
 
 /** @see https://docs.aws.amazon.com/step-functions/latest/dg/sfn-best-practices.html#bp-lambda-serviceexception */
-const WHEN_LAMBDA_FAILS: Retrier = {
+const WHEN_LAMBDA_FAILS = {
   ErrorEquals: [
     'Lambda.ServiceException',
     'Lambda.AWSLambdaException',
@@ -52,7 +55,7 @@ const WHEN_LAMBDA_FAILS: Retrier = {
 };
 
 /** Retries other errors twice, such as a lack of memory, because the cause may have been the machine. */
-const OTHERWISE: Retrier = {
+const OTHERWISE = {
   ErrorEquals: ['States.ALL'],
   IntervalSeconds: 5,
   BackoffRate: 2,
@@ -68,16 +71,19 @@ const RETRY = [NOT_AGAIN, WHEN_BUSY, WHEN_LAMBDA_FAILS, OTHERWISE];
  * that piece and continues, so a single piece never fails a job. If the input was overwritten, the job fails.
  *
  * The definition contains no bucket name. Bucket, keys and concurrency are the input of an execution.
+ * `cli/local/runJob.ts` makes the same calls for the local stack.
+ *
+ * @see https://states-language.net/
  */
-export function jobDefinition({ scoreFunctionArn, controlFunctionArn, partition = 'aws' }: JobFunctions): StateMachine {
-  const call = (FunctionName: string, Payload: TaskState['Parameters']) => ({
-    Type: 'Task' as const,
+export function jobDefinition({ scoreFunctionArn, controlFunctionArn, partition = 'aws' }: JobFunctions) {
+  const call = (FunctionName: string, Payload: Template) => ({
+    Type: 'Task',
     Resource: `arn:${partition}:states:::lambda:invoke`,
     Parameters: { FunctionName, ...Payload },
     TimeoutSeconds: CALL_SECONDS,
     Retry: RETRY,
   });
-  const explained: Catcher[] = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.error', Next: 'Explain' }];
+  const explained = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.error', Next: 'Explain' }];
   return {
     Comment: 'batchscore: scores a file of S3, part by part',
     StartAt: 'Plan',
@@ -138,10 +144,7 @@ export function jobDefinition({ scoreFunctionArn, controlFunctionArn, partition 
  * Returns the states of a part. An answer is the event of the call, with or without `next`, so it replaces the state's
  * input.
  */
-function statesOfPart(
-  call: (functionArn: string, payload: TaskState['Parameters']) => Omit<TaskState, 'Next' | 'End'>,
-  scoreFunctionArn: string,
-): Record<string, State> {
+function statesOfPart(call: (functionArn: string, payload: Template) => object, scoreFunctionArn: string) {
   return {
     Score: {
       ...call(scoreFunctionArn, { 'Payload.$': '$' }),
@@ -175,96 +178,4 @@ function statesOfPart(
     Done: { Type: 'Succeed' },
     Ended: { Type: 'Fail', ErrorPath: '$.error.Error', CausePath: '$.error.Cause' },
   };
-}
-
-/*
- * Types for the part of the Amazon States Language that the state machine of jobs uses. `cli/local/runJob.ts` makes the
- * same calls for the local stack.
- *
- * @see https://states-language.net/
- */
-
-/** Object whose keys that end in `.$` have a path or a call of `States.Format` as the value. */
-type Template = { readonly [key: string]: string | Template };
-
-interface Retrier {
-  readonly ErrorEquals: readonly string[];
-  readonly IntervalSeconds?: number;
-  /** Maximum number of retries. 0 disables them. */
-  readonly MaxAttempts: number;
-  readonly BackoffRate?: number;
-  readonly MaxDelaySeconds?: number;
-  /** `FULL` makes each wait a random share of its length. */
-  readonly JitterStrategy?: 'FULL';
-}
-
-interface Catcher {
-  readonly ErrorEquals: readonly string[];
-  readonly Next: string;
-  /** Path in the input for the error, `{Error, Cause}`. */
-  readonly ResultPath: string;
-}
-
-interface Tried {
-  readonly Retry?: readonly Retrier[];
-  readonly Catch?: readonly Catcher[];
-}
-
-type Onward = { readonly Next: string; readonly End?: never } | { readonly End: true; readonly Next?: never };
-
-type TaskState = Tried &
-  Onward & {
-    readonly Type: 'Task';
-    /** Lambda's optimised integration, which answers `{Payload}`. */
-    readonly Resource: string;
-    readonly Parameters: Template;
-    readonly TimeoutSeconds: number;
-    readonly ResultSelector?: Template;
-    /** Path in the input for the answer. @default `$`, which replaces the input */
-    readonly ResultPath?: string;
-    /** Path of the part that the next state gets. @default `$` */
-    readonly OutputPath?: string;
-  };
-
-type MapState = Tried &
-  Onward & {
-    readonly Type: 'Map';
-    readonly Label: string;
-    readonly ItemReader: {
-      readonly Resource: string;
-      readonly ReaderConfig: { readonly InputType: 'JSONL' };
-      readonly Parameters: Template;
-    };
-    readonly ItemSelector: Template;
-    readonly MaxConcurrencyPath: string;
-    readonly ItemProcessor: StateMachine & {
-      readonly ProcessorConfig: { readonly Mode: 'DISTRIBUTED'; readonly ExecutionType: 'STANDARD' };
-    };
-    readonly ResultWriter: { readonly Resource: string; readonly Parameters: Template };
-    /** Null passes the input on unchanged. */
-    readonly ResultPath: null;
-  };
-
-interface ChoiceState {
-  readonly Type: 'Choice';
-  readonly Choices: readonly { readonly Variable: string; readonly IsPresent: boolean; readonly Next: string }[];
-  readonly Default: string;
-}
-
-interface SucceedState {
-  readonly Type: 'Succeed';
-}
-
-interface FailState {
-  readonly Type: 'Fail';
-  readonly ErrorPath: string;
-  readonly CausePath: string;
-}
-
-type State = TaskState | MapState | ChoiceState | SucceedState | FailState;
-
-interface StateMachine {
-  readonly Comment?: string;
-  readonly StartAt: string;
-  readonly States: Readonly<Record<string, State>>;
 }

@@ -1,8 +1,8 @@
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Size } from 'aws-cdk-lib/core';
-import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, shareOfMemory } from '../../lambda/core/limits.ts';
+import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelPlace } from '../common/models.ts';
-import { brokenOf, exceeds, known, networkProblems, outside, type Problem, type Rule } from '../common/problems.ts';
+import { brokenOf, exceeds, known, outside, type Problem, type Rule } from '../common/problems.ts';
 import { mebibytesOf } from '../common/units.ts';
 import type { ComputeForm } from '../compute/compute.ts';
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';
@@ -13,22 +13,22 @@ import type { FunctionNetwork } from '../compute/scoringFunction.ts';
  */
 export interface JobOptions extends FunctionNetwork {
   /** Existing bucket for input and output, in the stack's account and region. @default a new one */
-  readonly bucket?: IBucket | undefined;
+  readonly bucket?: IBucket;
   /** Prefix of keys whose files are scored as soon as they are put. It ends in `/`. @default 'jobs/in/' */
-  readonly inputPrefix?: string | undefined;
+  readonly inputPrefix?: string;
   /** Prefix of keys of all job output. It ends in `/`. @default 'jobs/out/' */
-  readonly outputPrefix?: string | undefined;
+  readonly outputPrefix?: string;
   /** Maximum calls that score one job at a time, 1 to 10,000. @default 200 */
-  readonly concurrency?: number | undefined;
+  readonly concurrency?: number;
   /**
    * Concurrency that is reserved for the calls of all jobs. It is also their maximum, which concurrent jobs share.
    * @default `concurrency`
    */
-  readonly reservedConcurrency?: number | undefined;
+  readonly reservedConcurrency?: number;
   /** Memory of the function that scores, 1,024 to 10,240 MiB. 1,769 MiB have one vCPU. @default 1,769 MiB */
-  readonly memorySize?: Size | undefined;
+  readonly memorySize?: Size;
   /** Size of the part that one child of the map scores, 16 MiB to 1 GiB. @default 96 MiB */
-  readonly partSize?: Size | undefined;
+  readonly partSize?: Size;
 }
 
 /** Options as plain numbers, with defaults. */
@@ -76,9 +76,9 @@ export function jobProblems(
   return [
     outside('jobs.concurrency', concurrency, JOB_RANGES.concurrency),
     outside('jobs.reservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
-    outside('jobs.memorySize', memoryMb, JOB_MEMORY_MB, 'MiB'),
+    // Two pieces are in memory at a time, and parsed JSON needs up to twenty times the memory of its text.
+    outside('jobs.memorySize', memoryMb, { min: 64 * PIECE_MB, max: JOB_MEMORY_MB.max }, 'MiB'),
     outside('jobs.partSize', jobs.partMb, PART_MB, 'MiB'),
-    ...networkProblems(jobs).map((problem) => problem && `jobs.${problem}`),
     ...brokenOf([
       [
         // A worker's image has no Lambda runtime, and models in an image with CUDA may name devices.
@@ -99,12 +99,6 @@ export function jobProblems(
         exceeds(concurrency, reservedConcurrency),
         `jobs.concurrency: expected at most jobs.reservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
           `throttled, got ${concurrency}; lower it or raise jobs.reservedConcurrency`,
-      ],
-      [
-        // Two pieces are in memory at a time, and parsed JSON needs up to twenty times the memory of its text.
-        shareOfMemory(memoryMb) < PIECE_MB * MIB,
-        `jobs.memorySize: expected at least ${PIECE_MB * 64} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a ` +
-          `time, got ${memoryMb}, a 64th of which is ${memoryMb / 64} MiB; raise it`,
       ],
       [
         models.efs !== undefined && jobs.vpc === undefined,

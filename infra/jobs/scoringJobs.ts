@@ -1,9 +1,8 @@
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { MathExpression } from 'aws-cdk-lib/aws-cloudwatch';
 import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
-import { Grant, type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
-import type { Architecture, DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
+import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
 import { EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { LambdaDestination } from 'aws-cdk-lib/aws-s3-notifications';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
@@ -18,17 +17,44 @@ import { ArnFormat, Duration, Names, Stack, Tokenization } from 'aws-cdk-lib/cor
 import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
-import { createBucket, createLogGroup, type LogGroupOptions } from '../common/created.ts';
-import { isKeyUnknown } from '../common/given.ts';
-import { combine, grantObjects, grantPut, grantRead, grantTell, type Keys } from '../common/grants.ts';
-import { type AlarmCondition, type Graph, PERIOD, scoringMetric } from '../common/metrics.ts';
+import { createBucket, createLogGroup } from '../common/created.ts';
+import { combine, grantObjects, grantPut, grantRead, grantTell } from '../common/grants.ts';
+import { type AlarmCondition, AT_MOST, type Graph, PERIOD, SUM, scoringMetric } from '../common/metrics.ts';
 import { grantModels } from '../common/models.ts';
-import { acknowledge, acknowledgeFunction, acknowledgeWildcard } from '../common/nag.ts';
-import { createScoringFunction, type FunctionWiring, functionGraph } from '../compute/scoringFunction.ts';
+import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
+import type { ComputeForm } from '../compute/compute.ts';
+import {
+  createScoringFunction,
+  type FunctionWiring,
+  functionGraph,
+  type ScoringFunctionOptions,
+} from '../compute/scoringFunction.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
 
-export interface Jobs {
+interface JobWiring extends FunctionWiring {
+  /** Compute that scores messages. Jobs have the same image and the same room for models. */
+  readonly compute: ComputeForm;
+  /** Bus or topic that gets an event for each job that ends. */
+  readonly events: IEventBus | ITopic | undefined;
+  readonly serviceName: string;
+}
+
+/**
+ * Memory of the control function. Ending a job reads a report of each piece, and a whole vCPU is ten times as fast at
+ * that as the minimum memory.
+ */
+const CONTROL_MEMORY_MB = 1769;
+const MIB = 1024 * 1024;
+
+/** Files of a job that are deleted when it is resumed or restarted: the reasons of its end, and earlier plans. */
+const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
+
+/** Maximum time that Step Functions can reuse a data key before it calls KMS again. */
+const KEY_REUSE = Duration.minutes(15);
+
+/** Two functions of the deployment's image that score files, the state machine that calls them, and their bucket. */
+export class Jobs extends Construct {
   readonly bucket: IBucket;
   readonly stateMachine: StateMachine;
   /** Function that plans and scores. Grant it the other permissions that a model's transform needs. */
@@ -39,60 +65,202 @@ export interface Jobs {
   readonly graphs: readonly Graph[];
   /** Client library's options for jobs, by name. */
   readonly clientOptions: Readonly<Record<string, string>>;
-  grantSubmit(grantee: IGrantable): Grant;
-}
+  readonly #settings: JobSettings;
+  readonly #wiring: JobWiring;
+  /** The state machine's name comes from the construct's path, so that two deployments in a stack differ. */
+  readonly #name: string;
+  readonly #arn: string;
+  /** ARN patterns of its executions, and of the children of its map. */
+  readonly #executions: readonly [own: string, children: string];
 
-interface JobWiring extends FunctionWiring {
-  readonly formerEncryptionKey: IKey | undefined;
-  /** Bus or topic that gets an event for each job that ends. */
-  readonly events: IEventBus | ITopic | undefined;
-  readonly serviceName: string;
-  readonly architecture: Architecture;
-  /** MiB of `/tmp`, which holds models from S3. */
-  readonly ephemeralStorageMb: number | undefined;
-}
-
-/**
- * Memory of the control function. Ending a job reads a report of each piece, and a whole vCPU is ten times as fast at
- * that as the minimum memory.
- */
-const CONTROL_MEMORY_MB = 1769;
-
-type Places = JobSettings & { readonly bucket: IBucket };
-
-/** Creates two functions of the deployment's image, the state machine that calls them, and their bucket. */
-export function createJobs(scope: Construct, settings: JobSettings, wiring: JobWiring): Jobs {
-  const { encryptionKey, removalPolicy } = wiring;
-  const bucket = settings.bucket ?? createBucket(scope, 'Bucket', { encryptionKey, removalPolicy });
-  const places: Places = { ...settings, bucket };
-  // A separate service name keeps the rows and errors of jobs out of the alarms on messages.
-  const serviceName = `${wiring.serviceName}-jobs`;
-  const names = stateMachineNames(scope);
-  const score = createScore(new Construct(scope, 'Score'), places, serviceName, wiring);
-  const control = createControl(new Construct(scope, 'Control'), places, serviceName, names, wiring);
-  const stateMachine = createStateMachine(scope, { ...wiring, ...places, names, score, control });
-  if (wiring.events !== undefined) tellOfEnds(scope, stateMachine, names, control, wiring.events);
-  notifyOfFiles(bucket, settings.inputPrefix, control);
-  const monitored = { stateMachine, parts: partsOf(stateMachine), score, control, serviceName };
-  return {
-    bucket,
-    stateMachine,
-    scoreFunction: score,
-    controlFunction: control,
-    alarms: jobAlarms(monitored),
-    graphs: jobGraphs(monitored),
-    clientOptions: {
-      jobStateMachine: names.arn,
-      jobBucket: bucket.bucketName,
+  constructor(scope: Construct, id: string, settings: JobSettings, wiring: JobWiring) {
+    super(scope, id);
+    this.#settings = settings;
+    // A separate service name keeps the rows and errors of jobs out of the alarms on messages.
+    this.#wiring = { ...wiring, serviceName: `${wiring.serviceName}-jobs` };
+    // One of the functions must know the state machine before it exists.
+    this.#name = Names.uniqueResourceName(this, { separator: '-', maxLength: 80 });
+    this.#arn = this.#arnOf('stateMachine', this.#name);
+    this.#executions = [
+      this.#arnOf('execution', `${this.#name}:*`),
+      this.#arnOf('execution', `${this.#name}/${MAP_LABEL}:*`),
+    ];
+    this.bucket = settings.bucket ?? createBucket(this, 'Bucket', wiring);
+    this.scoreFunction = this.#createScore();
+    this.controlFunction = this.#createControl();
+    this.stateMachine = this.#createStateMachine();
+    if (wiring.events !== undefined) this.#tellOfEnds(wiring.events);
+    notifyOfFiles(this.bucket, settings.inputPrefix, this.controlFunction);
+    const { stateMachine, scoreFunction: score, controlFunction: control } = this;
+    this.alarms = jobAlarms({ stateMachine, score, control });
+    this.graphs = jobGraphs({ stateMachine, score, serviceName: this.#wiring.serviceName });
+    this.clientOptions = {
+      jobStateMachine: this.#arn,
+      jobBucket: this.bucket.bucketName,
       jobInputPrefix: settings.inputPrefix,
       jobOutputPrefix: settings.outputPrefix,
       jobConcurrency: Tokenization.stringifyNumber(settings.concurrency),
-    },
-    grantSubmit: (grantee) => grantSubmitJobs(grantee, places, names, wiring),
-  };
+    };
+  }
+
+  /**
+   * Grants the permissions of a user who submits jobs: put files, start and look up jobs, fetch their output, and cancel
+   * them. Cancelling writes a file in the job's folder, which resuming deletes.
+   */
+  grantSubmit(grantee: IGrantable): Grant {
+    const { inputPrefix, outputPrefix } = this.#settings;
+    // Input and output of an execution are encrypted with the state machine's key.
+    this.#wiring.encryptionKey?.grantDecrypt(grantee);
+    return combine([
+      grantRead(grantee, this.bucket, inputPrefix),
+      grantPut(grantee, this.bucket, inputPrefix),
+      grantRead(grantee, this.bucket, outputPrefix),
+      grantObjects(grantee, this.bucket, ['s3:PutObject'], [`${outputPrefix}*/cancelled`]),
+      allow(grantee, ['states:StartExecution'], [this.#arn]),
+      allow(grantee, ['states:DescribeExecution', 'states:StopExecution'], [this.#executions[0]]),
+    ]);
+  }
+
+  #arnOf(resource: string, resourceName: string): string {
+    const arnFormat = ArnFormat.COLON_RESOURCE_NAME;
+    return Stack.of(this).formatArn({ service: 'states', resource, resourceName, arnFormat });
+  }
+
+  #createScore(): DockerImageFunction {
+    const { compute, environment, serviceName, models } = this.#wiring;
+    const { memoryMb, reservedConcurrency, partMb, outputPrefix } = this.#settings;
+    const scope = new Construct(this, 'Score');
+    const score = this.#createFunction(
+      scope,
+      {
+        memoryMb,
+        ephemeralStorageMb: compute.ephemeralStorageMb,
+        reservedConcurrency,
+        command: 'jobScore.handler',
+        does: 'plans and scores jobs',
+      },
+      {
+        ...only(OF_SCORING, environment),
+        [CONFIG_KEYS.serviceName]: serviceName,
+        [JOB_CONFIG_KEYS.jobsPartBytes]: String(partMb * MIB),
+        [JOB_CONFIG_KEYS.jobsPieceBytes]: String(JOB_RANGES.pieceBytes.default),
+      },
+    );
+    // Resuming a job deletes the files that ended it, but no scored ones.
+    const ends = OF_AN_END.map((name) => `${outputPrefix}*/${name}`);
+    grantObjects(score, this.bucket, ['s3:DeleteObject'], ends);
+    grantModels(scope, score, models);
+    return score;
+  }
+
+  #createControl(): DockerImageFunction {
+    const { environment, serviceName } = this.#wiring;
+    const { inputPrefix, outputPrefix, concurrency } = this.#settings;
+    const control = this.#createFunction(
+      new Construct(this, 'Control'),
+      { memoryMb: CONTROL_MEMORY_MB, command: 'jobControl.handler', does: 'starts and ends jobs' },
+      {
+        ...only([CONFIG_KEYS.logLevel, CONFIG_KEYS.eventsArn], environment),
+        [CONFIG_KEYS.serviceName]: serviceName,
+        [JOB_CONFIG_KEYS.jobsBucket]: this.bucket.bucketName,
+        [JOB_CONFIG_KEYS.jobsInputPrefix]: inputPrefix,
+        [JOB_CONFIG_KEYS.jobsOutputPrefix]: outputPrefix,
+        [JOB_CONFIG_KEYS.jobsStateMachine]: this.#arn,
+        [JOB_CONFIG_KEYS.jobsConcurrency]: Tokenization.stringifyNumber(concurrency),
+      },
+      {},
+    );
+    allow(control, ['states:StartExecution'], [this.#arn]);
+    return control;
+  }
+
+  /** Creates a function that may read files, read and write job output, and use the key of its environment. */
+  #createFunction(
+    scope: Construct,
+    options: Omit<ScoringFunctionOptions, 'architecture' | 'timeoutSeconds' | 'network'>,
+    environment: Record<string, string>,
+    models = this.#wiring.models,
+  ): DockerImageFunction {
+    const { inputPrefix, outputPrefix } = this.#settings;
+    const { architecture } = this.#wiring.compute.imageTarget;
+    const created = createScoringFunction(
+      scope,
+      { ...options, architecture, timeoutSeconds: JOB_TIMEOUT_SECONDS, network: this.#settings },
+      { ...this.#wiring, environment, models },
+    );
+    grantRead(created, this.bucket, inputPrefix);
+    grantRead(created, this.bucket, outputPrefix);
+    grantPut(created, this.bucket, outputPrefix);
+    this.#wiring.encryptionKey?.grantDecrypt(created);
+    return created;
+  }
+
+  /**
+   * Creates the state machine, with only the permissions that its definition needs.
+   *
+   * @see https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html
+   */
+  #createStateMachine(): StateMachine {
+    const { encryptionKey, tracing } = this.#wiring;
+    const { outputPrefix } = this.#settings;
+    const functions = [this.scoreFunction.functionArn, this.controlFunction.functionArn] as const;
+    const definition = jobDefinition({
+      scoreFunctionArn: functions[0],
+      controlFunctionArn: functions[1],
+      partition: Stack.of(this).partition,
+    });
+    const stateMachine = new StateMachine(this, 'StateMachine', {
+      stateMachineName: this.#name,
+      definitionBody: DefinitionBody.fromString(Stack.of(this).toJsonString(definition)),
+      logs: {
+        destination: createLogGroup(this, 'StatesLog', this.#wiring),
+        level: LogLevel.ERROR,
+        includeExecutionData: false,
+      },
+      tracingEnabled: tracing || undefined,
+      encryptionConfiguration: encryptionKey && new CustomerManagedEncryptionConfiguration(encryptionKey, KEY_REUSE),
+    });
+    const plans = [`${outputPrefix}*/plan.jsonl`, `${outputPrefix}*/resume-*.jsonl`];
+    const ofAnswers = ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'];
+    allow(stateMachine, ['lambda:InvokeFunction'], functions);
+    grantObjects(stateMachine, this.bucket, ['s3:GetObject'], plans);
+    grantObjects(stateMachine, this.bucket, ofAnswers, [`${outputPrefix}*/map/*`]);
+    allow(stateMachine, ['states:StartExecution'], [this.#arn]);
+    allow(stateMachine, ['states:DescribeExecution', 'states:StopExecution'], this.#executions);
+    this.bucket.encryptionKey?.grant(stateMachine, 'kms:Decrypt', 'kms:GenerateDataKey');
+    for (const arn of this.#executions) acknowledgeWildcard(stateMachine, arn, 'executions');
+    acknowledgeWildcard(stateMachine, '*', 'logDelivery');
+    acknowledge(stateMachine, 'stateMachineEvents');
+    if (!tracing) acknowledge(stateMachine, 'stateMachineTraces');
+    return stateMachine;
+  }
+
+  /**
+   * Makes EventBridge call the function for each execution that ends, because a cancelled execution cannot run a last
+   * state. The function reads the execution itself, because events do not contain data that a customer managed key
+   * encrypts.
+   *
+   * @see https://docs.aws.amazon.com/step-functions/latest/dg/eventbridge-integration.html
+   */
+  #tellOfEnds(events: IEventBus | ITopic): void {
+    const { stateMachineArn } = this.stateMachine;
+    new Rule(this, 'Ended', {
+      eventPattern: {
+        source: ['aws.states'],
+        detailType: ['Step Functions Execution Status Change'],
+        detail: { stateMachineArn: [stateMachineArn], status: ['SUCCEEDED', 'FAILED', 'TIMED_OUT', 'ABORTED'] },
+      },
+      targets: [new LambdaFunction(this.controlFunction)],
+    });
+    grantTell(this.controlFunction, events);
+    allow(this.controlFunction, ['states:DescribeExecution'], [this.#executions[0]]);
+    acknowledgeWildcard(this, this.#executions[0], 'executions');
+  }
 }
 
-const MIB = 1024 * 1024;
+function allow(grantee: IGrantable, actions: string[], resources: readonly string[]): Grant {
+  return Grant.addToPrincipal({ grantee, actions, resourceArns: [...resources] });
+}
 
 /** Variables that the scoring function takes from the host. It has its own service name. */
 const OF_SCORING: readonly string[] = Object.values(JOB_SCORE_SETTINGS)
@@ -104,67 +272,6 @@ function only(keys: readonly string[], host: Readonly<Record<string, string>>): 
   return Object.fromEntries(
     Object.entries(host).filter(([key]) => keys.includes(key) || !key.startsWith(CONFIG_PREFIX)),
   );
-}
-
-function createScore(scope: Construct, places: Places, serviceName: string, wiring: JobWiring): DockerImageFunction {
-  const environment = {
-    ...only(OF_SCORING, wiring.environment),
-    [CONFIG_KEYS.serviceName]: serviceName,
-    [JOB_CONFIG_KEYS.jobsPartBytes]: String(places.partMb * MIB),
-    [JOB_CONFIG_KEYS.jobsPieceBytes]: String(JOB_RANGES.pieceBytes.default),
-  };
-  const score = createScoringFunction(
-    scope,
-    {
-      architecture: wiring.architecture,
-      memoryMb: places.memoryMb,
-      ephemeralStorageMb: wiring.ephemeralStorageMb,
-      timeoutSeconds: JOB_TIMEOUT_SECONDS,
-      reservedConcurrency: places.reservedConcurrency,
-      network: places,
-      entry: { command: 'jobScore.handler', description: 'plans and scores jobs' },
-    },
-    { ...wiring, environment },
-  );
-  grantJobs(score, places, wiring);
-  // Resuming a job deletes the files that ended it, but no scored ones.
-  const ends = OF_AN_END.map((name) => `${places.outputPrefix}*/${name}`);
-  grantObjects(score, places.bucket, ['s3:DeleteObject'], ends);
-  grantModels(scope, score, wiring.models);
-  return score;
-}
-
-function createControl(
-  scope: Construct,
-  places: Places,
-  serviceName: string,
-  names: StateMachineNames,
-  wiring: JobWiring,
-): DockerImageFunction {
-  const environment = {
-    ...only([CONFIG_KEYS.logLevel, CONFIG_KEYS.eventsArn], wiring.environment),
-    [CONFIG_KEYS.serviceName]: serviceName,
-    [JOB_CONFIG_KEYS.jobsBucket]: places.bucket.bucketName,
-    [JOB_CONFIG_KEYS.jobsInputPrefix]: places.inputPrefix,
-    [JOB_CONFIG_KEYS.jobsOutputPrefix]: places.outputPrefix,
-    [JOB_CONFIG_KEYS.jobsStateMachine]: names.arn,
-    [JOB_CONFIG_KEYS.jobsConcurrency]: Tokenization.stringifyNumber(places.concurrency),
-  };
-  const control = createScoringFunction(
-    scope,
-    {
-      architecture: wiring.architecture,
-      memoryMb: CONTROL_MEMORY_MB,
-      timeoutSeconds: JOB_TIMEOUT_SECONDS,
-      network: places,
-      entry: { command: 'jobControl.handler', description: 'starts and ends jobs' },
-    },
-    { ...wiring, models: {}, environment },
-  );
-  grantJobs(control, places, wiring);
-  grantStart(control, names);
-  acknowledgeFunction(scope, 'jobControl');
-  return control;
 }
 
 /** ID of the CDK's function that writes bucket notifications. A stack has only one. */
@@ -183,205 +290,24 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
   for (const rule of ['handlerPolicy', 'handlerBuckets', 'handlerRuntime'] as const) acknowledge(handler, rule);
 }
 
-/**
- * Makes EventBridge call the function for each execution that ends, because a cancelled execution cannot run a last
- * state. The function reads the execution itself, because events do not contain data that a customer managed key
- * encrypts.
- *
- * @see https://docs.aws.amazon.com/step-functions/latest/dg/eventbridge-integration.html
- */
-function tellOfEnds(
-  scope: Construct,
-  { stateMachineArn }: IStateMachine,
-  { executions }: StateMachineNames,
-  control: IFunction,
-  events: IEventBus | ITopic,
-): void {
-  new Rule(scope, 'Ended', {
-    eventPattern: {
-      source: ['aws.states'],
-      detailType: ['Step Functions Execution Status Change'],
-      detail: { stateMachineArn: [stateMachineArn], status: ['SUCCEEDED', 'FAILED', 'TIMED_OUT', 'ABORTED'] },
-    },
-    targets: [new LambdaFunction(control)],
-  });
-  grantTell(control, events);
-  const [own = ''] = executions;
-  Grant.addToPrincipal({ grantee: control, actions: ['states:DescribeExecution'], resourceArns: [own] });
-  acknowledgeWildcard(scope, own, 'executions');
-}
-
-interface StateMachineOptions extends LogGroupOptions {
-  readonly names: StateMachineNames;
-  readonly score: IFunction;
-  readonly control: IFunction;
-  readonly bucket: IBucket;
-  readonly outputPrefix: string;
-  readonly tracing: boolean;
-}
-
-/** Maximum time that Step Functions can reuse a data key before it calls KMS again. */
-const KEY_REUSE = Duration.minutes(15);
-
-/** Creates the state machine of jobs, with only the permissions that its definition needs. */
-function createStateMachine(scope: Construct, options: StateMachineOptions): StateMachine {
-  const { names, score, control, encryptionKey, tracing } = options;
-  const definition = jobDefinition({
-    scoreFunctionArn: score.functionArn,
-    controlFunctionArn: control.functionArn,
-    partition: Stack.of(scope).partition,
-  });
-  const stateMachine = new StateMachine(scope, 'StateMachine', {
-    stateMachineName: names.name,
-    definitionBody: DefinitionBody.fromString(Stack.of(scope).toJsonString(definition)),
-    logs: {
-      destination: createLogGroup(scope, 'StatesLog', options),
-      level: LogLevel.ERROR,
-      includeExecutionData: false,
-    },
-    ...(tracing && { tracingEnabled: true }),
-    ...(encryptionKey !== undefined && {
-      encryptionConfiguration: new CustomerManagedEncryptionConfiguration(encryptionKey, KEY_REUSE),
-    }),
-  });
-  grantStates(stateMachine, options);
-  acknowledge(stateMachine, 'stateMachineEvents');
-  if (!tracing) acknowledge(stateMachine, 'stateMachineTraces');
-  return stateMachine;
-}
-
-/** @see https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html */
-function grantStates(stateMachine: StateMachine, options: StateMachineOptions): void {
-  const { names, score, control, bucket, outputPrefix, encryptionKey } = options;
-  const allow = (actions: string[], resources: readonly string[]) =>
-    stateMachine.addToRolePolicy(new PolicyStatement({ actions, resources: [...resources] }));
-  const ofAnswers = ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'];
-  allow(['lambda:InvokeFunction'], [score.functionArn, control.functionArn]);
-  grantObjects(
-    stateMachine,
-    bucket,
-    ['s3:GetObject'],
-    [`${outputPrefix}*/plan.jsonl`, `${outputPrefix}*/resume-*.jsonl`],
-  );
-  grantObjects(stateMachine, bucket, ofAnswers, [`${outputPrefix}*/map/*`]);
-  allow(['states:StartExecution'], [names.arn]);
-  allow(['states:DescribeExecution', 'states:StopExecution'], names.executions);
-  bucket.encryptionKey?.grant(stateMachine, 'kms:Decrypt', 'kms:GenerateDataKey');
-  grantUnknownKey(stateMachine, bucket, encryptionKey);
-  for (const arn of names.executions) acknowledgeWildcard(stateMachine, arn, 'executions');
-  acknowledgeWildcard(stateMachine, '*', 'logDelivery');
-}
-
-/** Names of a state machine before it exists, because one of its functions must know them. */
-interface StateMachineNames {
-  readonly name: string;
-  readonly arn: string;
-  /** ARN patterns of its executions, and of the children of its map. */
-  readonly executions: readonly string[];
-}
-
-/** Returns names from the construct's path, so that two deployments in a stack differ. */
-function stateMachineNames(scope: Construct): StateMachineNames {
-  const name = Names.uniqueResourceName(scope, { separator: '-', maxLength: 80 });
-  const arn = (resource: string, resourceName: string): string =>
-    Stack.of(scope).formatArn({
-      service: 'states',
-      resource,
-      resourceName,
-      arnFormat: ArnFormat.COLON_RESOURCE_NAME,
-    });
-  return {
-    name,
-    arn: arn('stateMachine', name),
-    executions: [arn('execution', `${name}:*`), arn('execution', `${name}/${MAP_LABEL}:*`)],
-  };
-}
-
-/**
- * Grants the permissions of both functions: read files, read and write job output, and use the key of their
- * environment.
- */
-function grantJobs(grantee: IGrantable, places: Places, keys: Keys): void {
-  const { bucket, inputPrefix, outputPrefix } = places;
-  grantRead(grantee, bucket, inputPrefix);
-  grantRead(grantee, bucket, outputPrefix);
-  grantPut(grantee, bucket, outputPrefix);
-  keys.encryptionKey?.grantDecrypt(grantee);
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  grantUnknownKey(grantee, bucket, keys.encryptionKey);
-}
-
-/** Files of a job that are deleted when it is resumed or restarted: the reasons of its end, and earlier plans. */
-const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
-
-function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
-  return Grant.addToPrincipal({ grantee, actions: ['states:StartExecution'], resourceArns: [arn] });
-}
-
-/**
- * Grants the permissions of a user who submits jobs: put files, start and look up jobs, fetch their output, and cancel
- * them. Cancelling writes a file in the job's folder, which resuming deletes.
- */
-function grantSubmitJobs(
-  grantee: IGrantable,
-  { bucket, inputPrefix, outputPrefix }: Places,
-  names: StateMachineNames,
-  keys: Keys,
-): Grant {
-  const [executions] = names.executions;
-  const grants = [
-    grantRead(grantee, bucket, inputPrefix),
-    grantPut(grantee, bucket, inputPrefix),
-    grantRead(grantee, bucket, outputPrefix),
-    grantObjects(grantee, bucket, ['s3:PutObject'], [`${outputPrefix}*/cancelled`]),
-    grantStart(grantee, names),
-    Grant.addToPrincipal({
-      grantee,
-      actions: ['states:DescribeExecution', 'states:StopExecution'],
-      resourceArns: executions === undefined ? [] : [executions],
-    }),
-  ];
-  // Input and output of an execution are encrypted with the state machine's key.
-  keys.encryptionKey?.grantDecrypt(grantee);
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  grantUnknownKey(grantee, bucket, keys.encryptionKey);
-  return combine(grants);
-}
-
-/** Grants the use of the deployment's key for an existing bucket whose key the CDK does not know. */
-function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undefined): void {
-  if (isKeyUnknown(bucket)) key?.grantEncryptDecrypt(grantee);
-}
-
-interface MonitoredJobs {
+interface Monitored {
   readonly stateMachine: IStateMachine;
-  readonly parts: IStateMachine;
   readonly score: IFunction;
-  readonly control: IFunction;
-  readonly serviceName: string;
 }
 
-/** Periods of an alarm on waiting jobs: an hour. Jobs wait for each other if they share the reserve. */
-const WAITING_PERIODS = 12;
-
-const SUM = { statistic: Stats.SUM, period: PERIOD };
-
-function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondition[] {
+function jobAlarms({ stateMachine, score, control }: Monitored & { readonly control: IFunction }): AlarmCondition[] {
+  const once = { threshold: 0, periods: 1 };
   return [
     {
       id: 'JobsFailed',
-      description:
-        'A job ended without a manifest. `batchscore job status` says why: INPUT_CHANGED is a file that was overwritten ' +
-        'meanwhile. `batchscore job resume` scores what is missing.',
+      description: 'A job ended without a manifest. `batchscore job status` says why.',
       metric: stateMachine.metricFailed(SUM),
-      threshold: 0,
-      periods: 1,
+      ...once,
     },
     {
       id: 'JobThrottles',
       description:
-        'Calls that score jobs have been refused for lack of concurrency for an hour: jobs wait for each other. Raise ' +
-        'jobs.reservedConcurrency, or let fewer jobs run at a time.',
+        'Calls that score jobs have been refused for lack of concurrency for an hour: jobs wait for each other.',
       metric: new MathExpression({
         label: 'throttled',
         period: PERIOD,
@@ -389,32 +315,27 @@ function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondit
         usingMetrics: { calls: score.metricThrottles(SUM), executions: stateMachine.metricThrottled(SUM) },
       }),
       threshold: 0,
-      periods: WAITING_PERIODS,
+      periods: 12,
     },
     {
       id: 'JobScoreErrors',
       description:
-        'A call that scores a part of a job failed, or ran out of time or memory. It is made again, and a piece that fails ' +
-        'every time is left out: failedParts of the manifest names it. Read the log of the function for the reason.',
+        'A call that scores a part of a job failed, or ran out of time or memory. A piece that fails every time is left ' +
+        'out: failedParts of the manifest names it.',
       metric: score.metricErrors(SUM),
-      threshold: 0,
-      periods: 1,
+      ...once,
     },
     {
       id: 'JobControlErrors',
-      description:
-        'The function that starts and ends jobs failed. S3 tells it twice more of a file; a file that no job came of is put ' +
-        'again, or submitted. Read the log of the function for the reason.',
+      description: 'The function that starts and ends jobs failed. Put a file that no job came of again, or submit it.',
       metric: control.metricErrors(SUM),
-      threshold: 0,
-      periods: 1,
+      ...once,
     },
   ];
 }
 
-function jobGraphs(jobs: MonitoredJobs): Graph[] {
-  const { stateMachine, parts, score, serviceName } = jobs;
-  const rows = scoringMetric(serviceName, 'Rows');
+function jobGraphs({ stateMachine, score, serviceName }: Monitored & { readonly serviceName: string }): Graph[] {
+  const parts = partsOf(stateMachine);
   return [
     {
       title: 'Jobs, and how long they take',
@@ -424,7 +345,7 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
         stateMachine.metricFailed({ ...SUM, label: 'failed' }),
         stateMachine.metricAborted({ ...SUM, label: 'cancelled' }),
       ],
-      right: [stateMachine.metricTime({ statistic: Stats.MAXIMUM, period: PERIOD, label: 'ms, longest' })],
+      right: [stateMachine.metricTime({ ...AT_MOST, label: 'ms, longest' })],
     },
     {
       title: 'Parts of jobs',
@@ -445,7 +366,7 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
           label: 'rows per second',
           period: PERIOD,
           expression: 'jobRows / PERIOD(jobRows)',
-          usingMetrics: { jobRows: rows },
+          usingMetrics: { jobRows: scoringMetric(serviceName, 'Rows') },
         }),
       ],
     },

@@ -3,6 +3,7 @@ import {
   ComparisonOperator,
   type IAlarmAction,
   MathExpression,
+  type Metric,
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
@@ -36,12 +37,6 @@ export interface AlarmThresholds {
    * @default 50, or half of the share that a new version gets first if that is lower
    */
   readonly errorPercent: number;
-  /**
-   * Maximum percent of the quota of messages in flight, 1 to 99. Above the quota, receives return no messages and no
-   * error, so the threshold must leave time to react.
-   * @default 80
-   */
-  readonly inFlightPercent: number;
 }
 
 export interface Subject {
@@ -86,7 +81,7 @@ export function createAlarms(scope: Construct, subject: Subject, actions: AlarmA
 function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {
   const { id, description, metric, threshold, periods, periodsAbove = periods } = condition;
   const alarm = new Alarm(scope, id, {
-    alarmDescription: description,
+    alarmDescription: `${description} docs/operations.md#alarms says what to do.`,
     metric,
     threshold,
     evaluationPeriods: periods,
@@ -100,36 +95,30 @@ function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: 
   return alarm;
 }
 
+const ONCE = { threshold: 0, periods: 1 };
 /** Number of periods for alarms on shares. One record of ten in a single period is no trend. */
-const LASTING = { periods: 3, periodsAbove: 2 };
+const LASTING = { periods: 3, periodsAbove: 2, blamesVersion: true };
+/** Share of the quota in flight. Above the quota, receives return nothing, so it leaves time to react. */
+const IN_FLIGHT_PERCENT = 80;
 
 function conditionsOf(subject: Subject): AlarmCondition[] {
-  const { requestQueues, deadLetterQueue, stores, batching, latencyTargetSeconds, alarmThresholds, compute, jobs } =
-    subject;
-  const { retriedPercent, errorPercent, inFlightPercent } = alarmThresholds;
+  const { requestQueues, deadLetterQueue, stores, latencyTargetSeconds, compute, jobs } = subject;
+  const { retriedPercent, errorPercent } = subject.alarmThresholds;
   const metric = (name: MetricName) => scoringMetric(subject.serviceName, name);
-  const once = { threshold: 0, periods: 1 };
-  const deadLetters: AlarmCondition[] =
-    deadLetterQueue === undefined
-      ? []
-      : [
-          {
-            id: 'DeadLetters',
-            description:
-              'Messages were given up on and have no answer. Find the cause in the log, then redrive them; ' +
-              'docs/operations.md says how.',
-            metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
-            ...once,
-          },
-        ];
+  const percent = (label: string, expression: string, usingMetrics: Record<string, Metric>) =>
+    new MathExpression({ label, period: PERIOD, expression: `100 * ${expression}`, usingMetrics });
+  const deadLetters = deadLetterQueue && {
+    id: 'DeadLetters',
+    description: 'Messages were given up on and have no answer.',
+    metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
+    ...ONCE,
+  };
   return [
-    ...deadLetters,
+    ...(deadLetters === undefined ? [] : [deadLetters]),
     ...stores.flatMap(({ alarms }) => alarms),
     {
       id: 'OldestMessage',
-      description:
-        `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
-        `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, allow more invocations or tasks at a time.`,
+      description: `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s.`,
       metric: oldestMessageAge(requestQueues),
       threshold: latencyTargetSeconds,
       periods: 1,
@@ -137,68 +126,52 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     {
       id: 'MessagesInFlight',
       description:
-        `A request queue has handed out more than ${inFlightPercent} % of the ${MESSAGES_IN_FLIGHT} messages that it ` +
-        'may; at all of them, receives get nothing, without an error. Look for batches that take long or fail; ' +
-        'without any, lower the batch size or raise the number of shards.',
+        `A request queue has handed out more than ${IN_FLIGHT_PERCENT} % of the ${MESSAGES_IN_FLIGHT} messages that it may; ` +
+        'at all of them, receives get nothing, without an error.',
       // Each queue has its own quota.
       metric: together('MAX', requestQueues, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST)),
-      threshold: Math.floor((MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
+      threshold: (MESSAGES_IN_FLIGHT * IN_FLIGHT_PERCENT) / 100,
       periods: 1,
     },
     {
       id: 'Retries',
-      description:
-        `More than ${retriedPercent} % of the records could not be scored or written and went back to SQS. The ` +
-        'log has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
-      metric: new MathExpression({
-        label: 'retried, % of records',
-        period: PERIOD,
-        expression: '100 * retries / (answered + retries)',
-        usingMetrics: { retries: metric('Retries'), answered: metric('Answered') },
+      description: `More than ${retriedPercent} % of the records could not be scored or written and went back to SQS.`,
+      metric: percent('retried, % of records', 'retries / (answered + retries)', {
+        retries: metric('Retries'),
+        answered: metric('Answered'),
       }),
       threshold: retriedPercent,
       ...LASTING,
-      blamesVersion: true,
     },
     {
       id: 'MissingOrDenied',
       description:
-        'A result store, the payload bucket or a model is missing, denied or cannot be opened, and records went back to ' +
-        'SQS for it. The log names it, and the reason. No message is given up for an hour; docs/operations.md has the arithmetic.',
+        'A result store, the payload bucket or a model is missing, denied or cannot be opened. The log names it.',
       metric: metric('MissingOrDenied'),
-      ...once,
+      ...ONCE,
     },
     {
       id: 'Errors',
-      description:
-        `More than ${errorPercent} % of the requests were answered with an error. The log has the codes; ` +
-        'docs/message-format.md says what each means. Look at what the producers send, and at the last deployment.',
-      metric: new MathExpression({
-        label: 'answered with an error, % of requests',
-        period: PERIOD,
-        expression: '100 * errors / requests',
-        usingMetrics: { errors: metric('Errors'), requests: metric('Requests') },
+      description: `More than ${errorPercent} % of the requests were answered with an error. The log has the codes.`,
+      metric: percent('answered with an error, % of requests', 'errors / requests', {
+        errors: metric('Errors'),
+        requests: metric('Requests'),
       }),
       threshold: errorPercent,
       ...LASTING,
-      blamesVersion: true,
     },
     {
       id: 'ScorersLost',
-      description:
-        'A request crashed or hung the process that holds the models. Another process goes on, and the request is ' +
-        'answered with an error that says how. docs/operations.md says what to do.',
+      description: 'A request crashed or hung the process that holds the models, and is answered with an error.',
       metric: metric('ScorersLost'),
-      ...once,
+      ...ONCE,
       blamesVersion: true,
     },
     {
       id: 'BatchMismatch',
-      description:
-        'A row of a model got another answer in a micro-batch than alone: results written before may be wrong. The log ' +
-        'names model, output and message ID. docs/operations.md says what to do.',
+      description: 'A row of a model got another answer in a micro-batch than alone: earlier results may be wrong.',
       metric: metric('BatchMismatch'),
-      ...once,
+      ...ONCE,
       blamesVersion: true,
     },
     ...compute.alarms,

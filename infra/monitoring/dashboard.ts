@@ -16,163 +16,156 @@ import type { Subject } from './alarms.ts';
 
 /** Creates the dashboard. From top to bottom it shows latency, batching, and where time is spent. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
-  const { serviceName, compute, jobs } = subject;
+  const { serviceName, batching, stores, compute, jobs } = subject;
+  const rows = [
+    queueGraphs(subject),
+    ...stores.map(({ graphs }) => graphs),
+    ...hostGraphs(serviceName, batching.batchSize),
+    [...compute.graphs, ...(compute.measuresGpus ? [gpuGraph(serviceName)] : [])],
+    jobs?.graphs ?? [],
+  ];
   return new Dashboard(scope, 'Dashboard', {
     // All regions of an account share the names of dashboards.
     dashboardName: `${serviceName}-${Stack.of(scope).region}`,
     widgets: [
       [new AlarmStatusWidget({ title: 'Alarms', alarms, width: FULL_WIDTH, height: 3 })],
-      ...[...queueGraphs(subject), ...hostGraphs(subject)].map((pair) => pair.map(graph)),
-      [...compute.graphs, ...(compute.measuresGpus ? [gpus(serviceName)] : [])].map(graph),
-      ...(jobs === undefined ? [] : [jobs.graphs.map(graph)]),
+      ...rows.filter((graphs) => graphs.length > 0).map((graphs) => graphs.map(widgetOf)),
     ],
   });
 }
 
 const FULL_WIDTH = 24;
 const FROM_ZERO = { min: 0 };
-const SHARE = { min: 0, max: 100 };
+const SHARE = { leftYAxis: { min: 0, max: 100 } };
 
-function graph({ left, right, ...props }: OwnGraph): GraphWidget {
+type OwnGraph = Graph & Pick<GraphWidgetProps, 'leftYAxis' | 'stacked'>;
+
+function widgetOf({ left, right = [], ...props }: OwnGraph): GraphWidget {
   return new GraphWidget({
     width: FULL_WIDTH / 2,
     height: 6,
     leftYAxis: FROM_ZERO,
     left: [...left],
-    ...(right !== undefined && { right: [...right], rightYAxis: FROM_ZERO }),
+    right: [...right],
+    rightYAxis: FROM_ZERO,
     ...props,
   });
 }
 
-type OwnGraph = Graph & Pick<GraphWidgetProps, 'leftYAxis' | 'stacked'>;
-
-function queueGraphs({
-  requestQueues,
-  deadLetterQueue,
-  stores,
-  batching,
-  latencyTargetSeconds,
-}: Subject): OwnGraph[][] {
+function queueGraphs({ requestQueues, deadLetterQueue, batching, latencyTargetSeconds }: Subject): OwnGraph[] {
   const waiting = (queue: IQueue) => queue.metricApproximateNumberOfMessagesVisible(AT_MOST);
   const beingScored = (queue: IQueue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST);
   const dead = deadLetterQueue?.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'dead letters' });
   return [
-    [
-      {
-        title: 'Backlog: messages',
-        left: [
-          together('SUM', requestQueues, waiting, 'waiting'),
-          together('SUM', requestQueues, beingScored, 'being scored'),
-          ...(dead === undefined ? [] : [dead]),
-        ],
-      },
-      {
-        title: 'Age of the oldest message: seconds',
-        left: [oldestMessageAge(requestQueues, { label: 'oldest' })],
-        leftAnnotations: [
-          { value: latencyTargetSeconds, label: 'latency target' },
-          { value: batching.windowSeconds, label: 'window' },
-        ],
-      },
-    ],
-    ...stores.flatMap(({ graphs }) => (graphs.length === 0 ? [] : [[...graphs]])),
+    {
+      title: 'Backlog: messages',
+      left: [
+        together('SUM', requestQueues, waiting, 'waiting'),
+        together('SUM', requestQueues, beingScored, 'being scored'),
+        ...(dead === undefined ? [] : [dead]),
+      ],
+    },
+    {
+      title: 'Age of the oldest message: seconds',
+      left: [oldestMessageAge(requestQueues, { label: 'oldest' })],
+      leftAnnotations: [
+        { value: latencyTargetSeconds, label: 'latency target' },
+        { value: batching.windowSeconds, label: 'window' },
+      ],
+    },
   ];
 }
 
-function hostGraphs(subject: Subject): OwnGraph[][] {
-  const { serviceName, batching } = subject;
-  const emitted = (name: MetricName, label: string, statistic?: string): Metric =>
-    scoringMetric(serviceName, name, { label, ...(statistic !== undefined && { statistic }) });
-  const { batchSize } = batching;
-  return [
-    [
-      {
-        title: `Records per batch, of at most ${batchSize}`,
-        left: [emitted('BatchSize', 'mean', Stats.AVERAGE), emitted('BatchSize', 'largest', Stats.MAXIMUM)],
-        leftAnnotations: [{ value: batchSize, label: 'batch size' }],
-      },
-      {
-        title: 'Fill: %',
-        leftYAxis: SHARE,
-        left: [
-          emitted('BatchFill', 'batches, of the batch size'),
-          emitted('Fill', 'micro-batches, of the most rows in one run'),
-        ],
-      },
-    ],
-    [
-      {
-        title: 'Micro-batches, by why they were closed',
-        stacked: true,
-        left: [
-          emitted('ClosedFull', 'full'),
-          emitted('ClosedBudget', 'element budget'),
-          emitted('ClosedPadding', 'too much padding'),
-          emitted('ClosedDearer', 'dearer together'),
-          emitted('ClosedEnd', 'end of the batch'),
-        ],
-      },
-      {
-        title: 'Padding: % of the elements run',
-        leftYAxis: SHARE,
-        left: [emitted('PaddingShare', 'padding')],
-        right: [emitted('Rows', 'rows'), emitted('PaddingRows', 'rows of padding')],
-      },
-    ],
-    [
-      {
-        title: 'Stages of a micro-batch: ms, p50',
-        stacked: true,
-        left: STAGES.map(([name, label]) => emitted(name, label)),
-      },
-      {
-        title: 'Stages of a micro-batch: ms, p99',
-        left: STAGES.map(([name, label]) => emitted(name, label, Stats.p(99))),
-      },
-    ],
-    [
-      {
-        title: 'Records',
-        left: [
-          emitted('Answered', 'answered'),
-          emitted('Requests', 'requests in them'),
-          emitted('Errors', 'requests answered with an error'),
-          emitted('Retries', 'to be retried'),
-          emitted('MissingOrDenied', 'of these, for a store that is missing or denied'),
-          emitted('Captured', 'requests kept as samples'),
-          emitted('CaptureLost', 'samples lost'),
-        ],
-      },
-      {
-        title: 'Scorers lost, models whose rows depend on each other, and time of checks: ms',
-        left: [
-          emitted('ScorersLost', 'processes that a request crashed or hung'),
-          emitted('BatchMismatch', 'models found out'),
-        ],
-        right: [emitted('CheckTime', 'checks', Stats.SUM)],
-      },
-    ],
-  ];
+type Line = readonly [metricName: MetricName, label: string, statistic?: string];
+
+/** @param lines with the statistic of the metric, unless they have another */
+function emitted(serviceName: string, ...lines: readonly Line[]): Metric[] {
+  return lines.map(([name, label, statistic]) =>
+    scoringMetric(serviceName, name, { label, ...(statistic !== undefined && { statistic }) }),
+  );
 }
 
-const STAGES = [
+const STAGES: readonly Line[] = [
   ['DecodeTime', 'decode (per batch)'],
   ['TransformTime', 'batch hooks of transforms (part of decode and encode)'],
   ['StackTime', 'stack'],
   ['RunTime', 'run'],
   ['EncodeTime', 'encode'],
   ['WriteTime', 'write'],
-] as const;
+];
 
-function gpus(serviceName: string): OwnGraph {
-  const memory = 'GpuMemoryUtilization';
+function hostGraphs(serviceName: string, batchSize: number): OwnGraph[][] {
+  const of = (...lines: readonly Line[]) => emitted(serviceName, ...lines);
+  return [
+    [
+      {
+        title: `Records per batch, of at most ${batchSize}`,
+        left: of(['BatchSize', 'mean', Stats.AVERAGE], ['BatchSize', 'largest', Stats.MAXIMUM]),
+        leftAnnotations: [{ value: batchSize, label: 'batch size' }],
+      },
+      {
+        title: 'Fill: %',
+        left: of(['BatchFill', 'batches, of the batch size'], ['Fill', 'micro-batches, of the most rows in one run']),
+        ...SHARE,
+      },
+    ],
+    [
+      {
+        title: 'Micro-batches, by why they were closed',
+        stacked: true,
+        left: of(
+          ['ClosedFull', 'full'],
+          ['ClosedBudget', 'element budget'],
+          ['ClosedPadding', 'too much padding'],
+          ['ClosedDearer', 'dearer together'],
+          ['ClosedEnd', 'end of the batch'],
+        ),
+      },
+      {
+        title: 'Padding: % of the elements run',
+        left: of(['PaddingShare', 'padding']),
+        right: of(['Rows', 'rows'], ['PaddingRows', 'rows of padding']),
+        ...SHARE,
+      },
+    ],
+    [
+      { title: 'Stages of a micro-batch: ms, p50', stacked: true, left: of(...STAGES) },
+      {
+        title: 'Stages of a micro-batch: ms, p99',
+        left: of(...STAGES.map(([name, label]): Line => [name, label, Stats.p(99)])),
+      },
+    ],
+    [
+      {
+        title: 'Records',
+        left: of(
+          ['Answered', 'answered'],
+          ['Requests', 'requests in them'],
+          ['Errors', 'requests answered with an error'],
+          ['Retries', 'to be retried'],
+          ['MissingOrDenied', 'of these, for a store that is missing or denied'],
+          ['Captured', 'requests kept as samples'],
+          ['CaptureLost', 'samples lost'],
+        ),
+      },
+      {
+        title: 'Scorers lost, models whose rows depend on each other, and time of checks: ms',
+        left: of(['ScorersLost', 'processes that a request crashed or hung'], ['BatchMismatch', 'models found out']),
+        right: of(['CheckTime', 'checks', Stats.SUM]),
+      },
+    ],
+  ];
+}
+
+function gpuGraph(serviceName: string): OwnGraph {
   return {
     title: 'GPUs: %',
-    leftYAxis: SHARE,
-    left: [
-      scoringMetric(serviceName, 'GpuUtilization', { label: 'time in use' }),
-      scoringMetric(serviceName, memory, { label: 'memory' }),
-      scoringMetric(serviceName, memory, { label: 'memory, at most', statistic: Stats.MAXIMUM }),
-    ],
+    left: emitted(
+      serviceName,
+      ['GpuUtilization', 'time in use'],
+      ['GpuMemoryUtilization', 'memory'],
+      ['GpuMemoryUtilization', 'memory, at most', Stats.MAXIMUM],
+    ),
+    ...SHARE,
   };
 }

@@ -1,14 +1,18 @@
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import type { Size } from 'aws-cdk-lib/core';
+import { Duration, type Size } from 'aws-cdk-lib/core';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createQueue } from '../common/created.ts';
-import { retentionDaysOf, SECONDS_A_DAY } from '../common/given.ts';
 import { combine } from '../common/grants.ts';
-import { AT_MOST, type Graph, oldestMessageAge } from '../common/metrics.ts';
+import { AT_MOST, oldestMessageAge } from '../common/metrics.ts';
 import { acknowledge } from '../common/nag.ts';
 import { brokenOf, outside, type Rule } from '../common/problems.ts';
-import { bytesOf } from '../common/units.ts';
-import { notNamed, type StoreContext, type StorePlan } from './resultStore.ts';
+import { bytesOf, SECONDS_A_DAY } from '../common/units.ts';
+import type { StoreContext, StorePlan } from './resultStore.ts';
+
+export interface QueueStores {
+  /** Queue of the same kind as the request queue, FIFO or standard. */
+  readonly resultQueue?: IQueue | undefined;
+}
 
 export interface QueueStoreProps {
   /**
@@ -31,75 +35,72 @@ export interface QueueStoreProps {
 /** Maximum retention of SQS. */
 const RESULT_DAYS = 14;
 
-export interface QueueStores {
-  readonly resultQueue?: IQueue | undefined;
-}
-
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
 export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
-  const { resultQueue: given } = context.stores;
-  const { clientQueues: clients = [] } = props;
+  const { results, stores, fifo, requestQueue } = context;
+  const { resultQueue: given } = stores;
+  const { clientQueues, resultMessageSize } = props;
+  const clients = clientQueues ?? [];
   const resultsPerMessage = props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default;
-  const resultMessageBytes =
-    bytesOf('resultMessageSize', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default;
-  const days = given === undefined ? RESULT_DAYS : retentionDaysOf(given);
+  const resultMessageBytes = bytesOf('resultMessageSize', resultMessageSize) ?? SETTINGS.resultMessageBytes.default;
+  const own = { clientQueues, resultsPerMessage: props.resultsPerMessage, resultMessageSize };
+  const withoutQueue = Object.entries(own).map(
+    ([name, value]): Rule => [
+      value !== undefined && !results.includes('queue'),
+      `${name}: expected queue among the results, got ${results.join(',')}; add queue or leave it out`,
+    ],
+  );
   return {
     name: 'queue',
     prop: 'resultQueue',
     given,
     place: given?.env,
-    // @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
-    key: { how: 'Queue.fromQueueAttributes and keyArn', actions: ['kms:Decrypt', 'kms:GenerateDataKey'] },
-    pointers: { days, why: `the result queue keeps pointers to large results for ${days} days` },
+    importWith: 'Queue.fromQueueAttributes and keyArn',
     problems: [
       outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
       outside('resultMessageSize', resultMessageBytes, SETTINGS.resultMessageBytes, 'bytes'),
-      notNamed('queue', 'resultQueue', context),
       ...brokenOf([
+        ...withoutQueue,
         [
           new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name)),
           'clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, ' +
             `got ${clients.join(',')}; rename them`,
         ],
         [
-          clients.length > 0 && !context.results.includes('queue'),
-          `clientQueues: expected queue among the results, got ${context.results.join(',')}; add queue or leave it out`,
+          given !== undefined && given.fifo !== fifo,
+          `stores.resultQueue: expected a ${kindOf(fifo)} queue, as the request queue is, got a ${kindOf(!fifo)} queue; ` +
+            'give one of the same kind',
         ],
         [
-          resultsPerMessage !== 1 && !context.results.includes('queue'),
-          'resultsPerMessage: expected queue among the results, whose messages they share, ' +
-            `got ${context.results.join(',')}; add queue or leave it out`,
+          given !== undefined && given.queueArn === requestQueue?.queueArn,
+          'stores.resultQueue: expected another queue than the request queue, because results would be scored as requests, ' +
+            'got the same; give one of its own',
         ],
-        [
-          resultsPerMessage === 1 && resultMessageBytes !== SETTINGS.resultMessageBytes.default,
-          'resultMessageSize: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ' +
-            `got ${resultMessageBytes} bytes with 1; raise resultsPerMessage or leave it out`,
-        ],
-        ...rolesOf(context),
       ]),
     ],
     create(scope, { encryptionKey, removalPolicy, visibilityTimeoutSeconds }) {
-      // The visibility timeout equals the request queue's, so a function as slow as the one that scores can take
-      // results.
       const create = (id: string): IQueue => {
-        const { fifo } = context;
-        const more = { visibilityTimeoutSeconds, retentionDays: RESULT_DAYS };
-        const created = createQueue(scope, id, { fifo, encryptionKey, removalPolicy, ...more });
+        const created = createQueue(scope, id, {
+          fifo,
+          encryptionKey,
+          removalPolicy,
+          retentionPeriod: Duration.days(RESULT_DAYS),
+          // As that of the request queue, so that a function as slow as the one that scores can take results.
+          visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds),
+        });
         acknowledge(created, 'resultQueue');
         return created;
       };
       const queue = given ?? create('Results');
-      const clientQueues = clients.map((name) => create(`Results${capitalized(name)}`));
-      const queues = [queue, ...clientQueues] as const;
-      // Age in seconds at which a result counts as forgotten. The queue deletes it at no less than twice that age.
-      const threshold = SECONDS_A_DAY * Math.min(1, (days ?? Number.POSITIVE_INFINITY) / 2);
+      const clientQueues = clients.map((name) => [name, create(`Results${capitalized(name)}`)] as const);
+      const queues = [queue, ...clientQueues.map(([, created]) => created)] as const;
       return {
         prop: 'resultQueue',
         resource: queue,
-        clientQueues: Object.fromEntries(clients.map((name, index) => [name, clientQueues[index] as IQueue])),
+        clientQueues: Object.fromEntries(clientQueues),
         settings: {
           resultQueueUrl: queue.queueUrl,
-          clientQueueUrls: clientQueues.map(({ queueUrl }) => queueUrl).join(',') || undefined,
+          clientQueueUrls: clientQueues.map(([, { queueUrl }]) => queueUrl).join(',') || undefined,
           resultsPerMessage,
           resultMessageBytes,
         },
@@ -107,15 +108,26 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
         alarms: [
           {
             id: 'UncollectedResults',
-            description:
-              `A result has lain on a result queue for more than ${threshold / 3600} hours. Nobody collects it, and SQS deletes ` +
-              'it when the retention period of the queue ends. Look for the consumer that has stopped; docs/operations.md says what to do.',
+            description: 'A result has been on a result queue for a day. Look for the consumer that has stopped.',
             metric: oldestMessageAge(queues),
-            threshold,
+            threshold: SECONDS_A_DAY,
             periods: 1,
           },
         ],
-        graphs: graphsOf(queue, threshold),
+        graphs: [
+          {
+            title: 'Results on the queue: messages',
+            left: [
+              queue.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'not collected' }),
+              queue.metricApproximateNumberOfMessagesNotVisible({ ...AT_MOST, label: 'being collected' }),
+            ],
+          },
+          {
+            title: 'Age of the oldest result: seconds',
+            left: [oldestMessageAge([queue], { label: 'oldest' })],
+            leftAnnotations: [{ value: SECONDS_A_DAY, label: 'alarm' }],
+          },
+        ],
         grantWrite(grantee) {
           for (const one of queues) QueueGrants.fromQueue(one).sendMessages(grantee);
         },
@@ -132,42 +144,6 @@ export function capitalized(name: string): string {
   return `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 }
 
-const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'standard');
-
-/**
- * Returns rules for the roles of queues. Queues of different kinds would lose the order of a message group, and each
- * queue has only one role.
- */
-function rolesOf({ stores, fifo, requestQueue, deadLetterQueue }: StoreContext<QueueStores>): Rule[] {
-  const { resultQueue } = stores;
-  const same = (other: IQueue | undefined, role: string, why: string): Rule => [
-    resultQueue !== undefined && resultQueue.queueArn === other?.queueArn,
-    `stores.resultQueue: expected another queue than the ${role}, because ${why}, got the same; give one of its own`,
-  ];
-  return [
-    [
-      resultQueue !== undefined && resultQueue.fifo !== fifo,
-      `stores.resultQueue: expected a ${kindOf(fifo)} queue, as the request queue is, got a ` +
-        `${kindOf(resultQueue?.fifo)} queue; give one of the same kind`,
-    ],
-    same(requestQueue, 'request queue', 'results would be scored as requests'),
-    same(deadLetterQueue, 'dead-letter queue', 'dead letters would be collected as results'),
-  ];
-}
-
-function graphsOf(queue: IQueue, threshold: number): Graph[] {
-  return [
-    {
-      title: 'Results on the queue: messages',
-      left: [
-        queue.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'not collected' }),
-        queue.metricApproximateNumberOfMessagesNotVisible({ ...AT_MOST, label: 'being collected' }),
-      ],
-    },
-    {
-      title: 'Age of the oldest result: seconds',
-      left: [oldestMessageAge([queue], { label: 'oldest' })],
-      leftAnnotations: [{ value: threshold, label: 'alarm' }],
-    },
-  ];
+function kindOf(isFifo: boolean): string {
+  return isFifo ? 'FIFO' : 'standard';
 }

@@ -12,21 +12,18 @@ import type { Problem } from '../common/problems.ts';
 /** Store for results, before its resources are created. */
 export interface StorePlan {
   readonly name: Store;
-  /** Name of the resource among the props and members of the construct. */
+  /** Its name in the prop `stores`. */
   readonly prop: string;
   readonly given: IQueue | ITable | IBucket | undefined;
   /** Region and account of the existing one, if known. */
   readonly place: ResourceEnvironment | undefined;
   /** Reason why it must be in the stack's account. @default it may be in any */
   readonly ownAccount?: string;
-  /** Way to import one with its key, and the actions of hosts that use the key. */
-  readonly key: { readonly how: string; readonly actions: readonly string[] };
+  /** Way to import one with its key. */
+  readonly importWith: string;
   readonly problems: readonly Problem[];
-  /**
-   * Days that its results may contain pointers to payloads, and the remedy if that is too long.
-   * @default it contains none
-   */
-  readonly pointers?: { readonly days: number | undefined; readonly why: string; readonly cure?: string };
+  /** Days that its results may contain pointers to payloads. @default at most as long as a queue keeps messages */
+  readonly pointerDays?: number;
   create(scope: Construct, options: StoreOptions): CreatedStore;
 }
 
@@ -51,24 +48,10 @@ export interface CreatedStore {
   grantCollect(grantee: IGrantable): Grant;
 }
 
-/** Props that a store's rules read besides its own. */
-export interface StoreContext<Stores> {
+/** Props that a store's rules read besides its own. @typeParam Given existing store, by its name in the prop `stores` */
+export interface StoreContext<Given> {
   readonly results: readonly Store[];
-  readonly stores: Stores;
+  readonly stores: Given;
   readonly fifo: boolean;
   readonly requestQueue: IQueue | undefined;
-  readonly deadLetterQueue: IQueue | undefined;
-}
-
-/** Returns a problem if an existing store is given that no results go to. */
-export function notNamed<Stores>(
-  store: Store,
-  prop: keyof Stores & string,
-  { results, stores }: StoreContext<Stores>,
-): Problem {
-  if (stores[prop] === undefined || results.includes(store)) return undefined;
-  return (
-    `stores.${prop}: expected ${store} among the results where one is given, got ${results.join(',')}; ` +
-    `add ${store} or leave out ${prop}`
-  );
 }

@@ -9,10 +9,15 @@ import {
 import { Arn, ArnFormat, type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib/core';
 import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { keyOf, SECONDS_A_DAY } from '../common/given.ts';
-import { brokenOf, handedOn, known, outside } from '../common/problems.ts';
-import { secondsOrToken } from '../common/units.ts';
-import { notNamed, type StoreContext, type StorePlan } from './resultStore.ts';
+import { keyOf } from '../common/given.ts';
+import { brokenOf, known, onlyWithNew, outside } from '../common/problems.ts';
+import { SECONDS_A_DAY, secondsOrToken } from '../common/units.ts';
+import type { StoreContext, StorePlan } from './resultStore.ts';
+
+export interface TableStores {
+  /** Table whose partition key is the string `messageId`. */
+  readonly resultTable?: ITable | undefined;
+}
 
 export interface TableStoreProps {
   /** Additional options of the new result table. @default on demand, with point-in-time recovery */
@@ -22,20 +27,17 @@ export interface TableStoreProps {
 }
 
 /** Table options that no guarantee of the construct depends on. */
-export type MoreTableProps = Omit<TableProps, (typeof HELD)[number]>;
-const HELD = ['partitionKey', 'sortKey', 'timeToLiveAttribute', 'encryption', 'encryptionKey'] as const;
+export type MoreTableProps = Omit<
+  TableProps,
+  'partitionKey' | 'sortKey' | 'timeToLiveAttribute' | 'encryption' | 'encryptionKey'
+>;
 
 const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
-
-export interface TableStores {
-  readonly resultTable?: ITable | undefined;
-}
 
 /** Plans a store that writes results as items of a table. Items expire. */
 export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext<TableStores>): StorePlan {
   const { resultTable: given } = context.stores;
   const resultTtlSeconds = secondsOrToken('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
-  const ttl = known(resultTtlSeconds);
   const key = keyOf(given);
   return {
     name: 'table',
@@ -43,24 +45,12 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
     given,
     place: given && placeOf(given),
     ownAccount: 'hosts call it by its name',
-    key: {
-      how: 'Table.fromTableAttributes and encryptionKey',
-      // @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
-      actions: ['kms:Decrypt', 'kms:DescribeKey', 'kms:Encrypt', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'],
-    },
-    pointers: {
-      days: ttl && ttl / SECONDS_A_DAY,
-      why: `the table keeps pointers to large results for ${ttl} s`,
-      cure: ' or lower resultTtl',
-    },
+    importWith: 'Table.fromTableAttributes and encryptionKey',
+    pointerDays: (known(resultTtlSeconds) ?? 0) / SECONDS_A_DAY,
     problems: [
       outside('resultTtl', resultTtlSeconds, SETTINGS.resultTtlSeconds, 'seconds'),
-      notNamed('table', 'resultTable', context),
+      onlyWithNew('tableProps', tableProps, 'result table', context.results.includes('table') && given === undefined),
       ...brokenOf([
-        [
-          tableProps !== undefined && (given !== undefined || !context.results.includes('table')),
-          'tableProps: expected only with a new result table, got none to make; leave it out, or name table among the results',
-        ],
         [
           key !== undefined && key !== TABLE_KEY,
           `stores.resultTable: expected the partition key ${TABLE_KEY} and no sort key, got ${key}; give a table with that key`,
@@ -71,15 +61,16 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
       const table =
         given ??
         new Table(scope, 'ResultTable', {
+          ...tableProps,
           partitionKey: { name: MESSAGE_ID_ATTRIBUTE, type: AttributeType.STRING },
           timeToLiveAttribute: EXPIRES_AT_ATTRIBUTE,
-          billingMode: BillingMode.PAY_PER_REQUEST,
-          pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
-          removalPolicy,
-          ...(encryptionKey === undefined
-            ? { encryption: TableEncryption.DEFAULT }
-            : { encryption: TableEncryption.CUSTOMER_MANAGED, encryptionKey }),
-          ...handedOn('tableProps', tableProps, (prop) => !HELD.some((held) => held === prop)),
+          billingMode: tableProps?.billingMode ?? BillingMode.PAY_PER_REQUEST,
+          pointInTimeRecoverySpecification: tableProps?.pointInTimeRecoverySpecification ?? {
+            pointInTimeRecoveryEnabled: true,
+          },
+          removalPolicy: tableProps?.removalPolicy ?? removalPolicy,
+          encryption: encryptionKey === undefined ? TableEncryption.DEFAULT : TableEncryption.CUSTOMER_MANAGED,
+          encryptionKey,
         });
       return {
         prop: 'resultTable',

@@ -49,16 +49,15 @@ describe('the event source mapping', () => {
     ['what is reserved, where nothing else is said', { reservedConcurrency: 40 }, 1, upTo(40)],
     ['as much as a mapping may', { reservedConcurrency: 1249 }, 1, upTo(1000)],
     ['anything where the reserve is larger', { reservedConcurrency: 1250 }, 1, {}],
-    ['what its pollers start', { maximumPollers: 10_000 }, 1, polledBy({ MaximumPollers: 10_000 })],
-    ['a share for each shard, without what is left over', { maximumConcurrency: 20 }, 3, upTo(6)],
-    ['a share of what is reserved', { reservedConcurrency: 100 }, 2, upTo(50)],
+    ['as much as is said of each shard', { maximumConcurrency: 20 }, 3, upTo(20)],
+    ['a share of what is reserved, without what is left over', { reservedConcurrency: 101 }, 2, upTo(50)],
     ['as much as two mappings may', { reservedConcurrency: 2499 }, 2, upTo(1000)],
     ['anything where the reserve is larger than that', { reservedConcurrency: 2500 }, 2, {}],
     [
-      'a share of the pollers',
+      'what its pollers start',
       { minimumPollers: 9, maximumPollers: 300 },
       2,
-      polledBy({ MinimumPollers: 4, MaximumPollers: 150 }),
+      polledBy({ MinimumPollers: 9, MaximumPollers: 300 }),
     ],
   ])('starts %s', (_, options, shards, expected) => {
     const mappings = Object.values(synthesize({ compute: lambdaCompute(options), shards }).findResources(MAPPING));

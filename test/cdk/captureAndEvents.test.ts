@@ -83,19 +83,14 @@ describe('samples', () => {
       "keyPrefix: expected a path that ends in '/', ",
     ],
     [
-      'inside what jobs write',
-      (bucket) => ({ capture: { percent: 1, bucket }, keyPrefix: 'jobs/out/a/', jobs: { bucket } }),
-      "capture.bucket: expected samples to lie apart from the 'jobs/out/' of jobs, got the same bucket with 'jobs/out/a/captured/'",
-    ],
-    [
       'where files start jobs',
       (bucket) => ({ capture: { percent: 1, bucket }, jobs: { bucket, inputPrefix: 'batchscore/' } }),
-      "capture.bucket: expected samples to lie apart from the 'batchscore/' of jobs",
+      "keyPrefix: expected keys apart from jobs.inputPrefix, 'batchscore/'",
     ],
     [
       'expiring in a bucket that exists',
       (bucket) => ({ capture: { percent: 1, bucket, expiry: Duration.days(3) } }),
-      'capture.expiry: expected none with a capture.bucket',
+      'capture.expiry: expected only with a new capture bucket',
     ],
     [
       'more than all',

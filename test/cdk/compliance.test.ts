@@ -56,15 +56,9 @@ function rolesAndBucketsOfYours(stack: Stack): Props {
   return { compute: lambdaCompute({ role }), jobs: { bucket }, models: `s3://models/${'0'.repeat(64)}` };
 }
 
-const manyPollers = () => lambdaCompute({ minimumPollers: 6, maximumPollers: 10_000 });
-
 describe('cdk-nag and the CloudFormation validator', () => {
   it.each<[what: string, of: (stack: Stack) => Props, isStrict: boolean]>([
-    [
-      'lambda, three shards, more pollers than the library allows',
-      () => ({ compute: manyPollers(), batchSize: 1, shards: 3 }),
-      false,
-    ],
+    ['lambda, three shards', () => ({ compute: lambdaCompute({ minimumPollers: 2 }), batchSize: 1, shards: 3 }), false],
     ['lambda, jobs, a role and a bucket of your own', rolesAndBucketsOfYours, false],
     ['lambda, jobs, in steps, in a network', stepsAndJobs, true],
     [
@@ -88,14 +82,14 @@ describe('cdk-nag and the CloudFormation validator', () => {
     const grantee = new Role(stack, 'Someone', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
     scoring.grantOperate(grantee);
     const { found, messages } = validate(stack);
-    expect(found.filter(([, path = '']: readonly string[]) => path.startsWith('Test/Scoring'))).toEqual([]);
+    expect(rulesIn(found).filter((rule) => !isStrict || !documented().includes(rule))).toEqual([]);
     expect(messages.filter(({ level }) => level !== 'info')).toEqual([]);
     const acknowledged = acknowledgementsIn(stack);
     expect(acknowledged.length).toBeGreaterThan(0);
     for (const { id, reason } of acknowledged) expect([id, reason]).toEqual([id, expect.stringMatching(/(\w+ ){4}/)]);
   });
 
-  it('do look: a bucket that is open is found, and what docs/operations.md says a prop follows', () => {
+  it('do look: a bucket that is open is found, and what docs/operations.md lists', () => {
     const stack = createCheckedStack(AwsSolutionsChecks, ...PACKS);
     createScoring({ results: ALL }, stack);
     new CfnBucket(stack, 'Open');
@@ -116,7 +110,7 @@ function rulesIn(found: readonly (readonly string[])[]): string[] {
 function documented(): string[] {
   const [, section = ''] = docPage('operations.md').split('\n## Rules of HIPAA and NIST 800-53\n');
   const [table = ''] = section.split('\n## ');
-  return [...table.matchAll(/^\| `(\w+)` \| `\w+`/gm)].map(([, rule = '']) => rule).toSorted();
+  return [...table.matchAll(/^\| `(\w+)` \| /gm)].map(([, rule = '']) => rule).toSorted();
 }
 
 type Pack = new (scope: IConstruct) => IPolicyValidationPlugin;

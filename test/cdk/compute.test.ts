@@ -85,13 +85,6 @@ describe('lambda-gpu', () => {
     expect(JSON.stringify(mapping.FunctionName)).toContain(':live');
   });
 
-  it('has provisioned pollers in place of that limit, as many as there are GPUs for', () => {
-    const pollers = { minimumPollers: 2, maximumPollers: 3, maximumEnvironments: 30 };
-    const mapping = only(synthesize({ compute: lambdaGpuCompute(pollers) }), 'AWS::Lambda::EventSourceMapping');
-    expect(mapping).toMatchObject({ ProvisionedPollerConfig: { MinimumPollers: 2, MaximumPollers: 3 } });
-    expect(mapping).not.toHaveProperty('ScalingConfig');
-  });
-
   it('runs on CUDA, never silently on the CPU, and in one thread, so that models lie on the device once', () => {
     const environment = environmentIn(template);
     expect(environment).toMatchObject({ [CONFIG_KEYS.providers]: 'cuda', AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' });

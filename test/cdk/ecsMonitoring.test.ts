@@ -57,15 +57,6 @@ describe('the alarms of a service', () => {
 });
 
 describe('the dashboard of a service', () => {
-  it('shows its tasks, and what they use of CPU and memory, and nothing of a function', () => {
-    const body = dashboardIn(synthesize(ecsCompute({ maximumTasks: 7 })));
-    for (const shown of ['Tasks, of at most 7', 'DesiredTaskCount', 'RunningTaskCount', 'PendingTaskCount']) {
-      expect(body).toContain(shown);
-    }
-    for (const shown of ['CPUUtilization', 'MemoryUtilization']) expect(body).toContain(`"AWS/ECS","${shown}"`);
-    expect(body).not.toContain('AWS/Lambda');
-  });
-
   it('shows the GPUs of this deployment where it has some', () => {
     const scoring = createScoring({ compute: ecsGpuCompute() });
     const body = dashboardIn(templateOf(scoring));

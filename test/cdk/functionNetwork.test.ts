@@ -4,7 +4,7 @@ import { Match } from 'aws-cdk-lib/assertions';
 import { SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Role } from 'aws-cdk-lib/aws-iam';
 import { lambdaCompute } from '../../infra/index.ts';
-import { createScoring, createStack, only, synthesize, templateOf } from '../helpers/stacks.ts';
+import { createScoring, createStack, only, templateOf } from '../helpers/stacks.ts';
 import { rightsOf } from './policies.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
@@ -88,10 +88,4 @@ it('gives these rights to a role that is given, and none to one that must not ch
   };
   expect(rightsWith(true)).toEqual([...denied('ComputelambdaFunction'), ...ATTACH]);
   expect(rightsWith(false)).toEqual([]);
-});
-
-it('has no right to network interfaces without a network', () => {
-  const template = synthesize();
-  expect(JSON.stringify(template.toJSON())).not.toContain('ec2:');
-  expect(only(template, FUNCTION)).not.toHaveProperty('VpcConfig');
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, type Stack } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Topic } from 'aws-cdk-lib/aws-sns';
-import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { lambdaGpuCompute } from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { createScoring, createStack, dashboardIn, synthesize, templateOf } from '../helpers/stacks.ts';
@@ -13,8 +13,8 @@ const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
-  it('watch dead letters, results that nobody collects, age, the quota in flight, retries, stores that are missing or denied, errors, scorers lost, batched answers and the function', () => {
-    const template = synthesize({ latencyTarget: Duration.seconds(90) });
+  it('watch dead letters, results that nobody collects, age, the quota in flight, retries, stores that are missing or denied, errors, scorers lost, batched answers, the function and jobs', () => {
+    const template = synthesize({ latencyTarget: Duration.seconds(90), jobs: {} });
     expect(alarmsIn(template)).toEqual({
       DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: '1 of 1' },
       UncollectedResults: { metric: 'ApproximateAgeOfOldestMessage', above: 86_400, periods: '1 of 1' },
@@ -27,6 +27,10 @@ describe('the alarms', () => {
       BatchMismatch: { metric: 'BatchMismatch', above: 0, periods: '1 of 1' },
       FunctionErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
       FunctionThrottles: { metric: 'Throttles', above: 0, periods: '3 of 3' },
+      JobsFailed: { metric: 'ExecutionsFailed', above: 0, periods: '1 of 1' },
+      JobThrottles: { metric: 'FILL(calls, 0) + FILL(executions, 0)', above: 0, periods: '12 of 12' },
+      JobScoreErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
+      JobControlErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
     });
     template.allResourcesProperties(ALARM, {
       ComparisonOperator: 'GreaterThanThreshold',
@@ -48,24 +52,6 @@ describe('the alarms', () => {
     const queue = Queue.fromQueueArn(stack, 'Orders', 'arn:aws:sqs:eu-central-1:123456789012:orders');
     const scoring = createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack);
     expect(alarmsIn(templateOf(scoring))).not.toHaveProperty('DeadLetters');
-  });
-
-  it.each<[string, (scope: Stack) => IQueue, number]>([
-    [
-      'a day where it keeps them longer',
-      (scope) => new Queue(scope, 'Own', { retentionPeriod: Duration.days(3) }),
-      86_400,
-    ],
-    ['half of what it keeps them', (scope) => new Queue(scope, 'Own', { retentionPeriod: Duration.hours(6) }), 10_800],
-    [
-      'a day where that is not known',
-      (scope) => Queue.fromQueueArn(scope, 'Own', 'arn:aws:sqs:eu-central-1:123456789012:scores'),
-      86_400,
-    ],
-  ])('go off before a result queue drops results: after %s', (_, queueIn, above) => {
-    const stack = createStack();
-    const scoring = createScoring({ stores: { resultQueue: queueIn(stack) } }, stack);
-    expect(alarmsIn(templateOf(scoring))).toMatchObject({ UncollectedResults: { above } });
   });
 
   it('leave out results that are on no queue', () => {
@@ -108,11 +94,10 @@ describe('the alarms', () => {
   });
 
   it('go off where they are told to', () => {
-    const template = synthesize({ alarmThresholds: { retriedPercent: 1, errorPercent: 2, inFlightPercent: 50 } });
+    const template = synthesize({ alarmThresholds: { retriedPercent: 1, errorPercent: 2 } });
     expect(alarmsIn(template)).toMatchObject({
       Retries: { above: 1 },
       Errors: { above: 2 },
-      MessagesInFlight: { above: 60_000 },
     });
   });
 

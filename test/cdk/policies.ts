@@ -1,7 +1,7 @@
 import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
-import { plainText } from '../../infra/common/problems.ts';
+import { plainText } from '../../infra/common/nag.ts';
 import { templateOf } from '../helpers/stacks.ts';
 
 export interface Statement {

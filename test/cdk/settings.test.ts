@@ -192,7 +192,7 @@ const ANY_QUEUE = {
   tracing: false,
   dashboard: true,
   eventSourceEnabled: true,
-  alarmThresholds: { retriedPercent: 5, errorPercent: 50, inFlightPercent: 80 },
+  alarmThresholds: { retriedPercent: 5, errorPercent: 50 },
 } satisfies Partial<BatchScoringProps>;
 const STANDARD = { ...ANY_QUEUE, batchSize: 100, window: seconds(1), fifo: false };
 const SERVICE = { timeout: seconds(60), stopTimeout: seconds(120), minimumTasks: 0, maximumTasks: 4, spot: false };
@@ -217,13 +217,11 @@ describe('the defaults that docs/construct.md states', () => {
       { ...STANDARD, compute: lambdaGpuCompute() },
       {
         compute: lambdaGpuCompute({
-          architecture: Architecture.X86_64,
           memorySize: Size.gibibytes(8),
           gpuMemory: Size.gibibytes(16),
           timeout: seconds(300),
           minimumEnvironments: 1,
           maximumEnvironments: 2,
-          maximumConcurrency: 2,
         }),
       },
     ],
@@ -261,7 +259,7 @@ describe('the defaults that docs/construct.md states', () => {
     }
     const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
     const bases = [...dockerfile.matchAll(/^ARG [A-Z]+_BASE=(\S+)$/gm)].map(([, base]) => base);
-    expect(bases.filter((base) => !page.includes(`'${base}'`))).toEqual([]);
+    expect(bases.filter((base) => !page.includes(`\`${base}\``))).toEqual([]);
   });
 });
 

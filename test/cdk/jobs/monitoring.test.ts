@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { dashboardIn, synthesize } from '../../helpers/stacks.ts';
 
-const ALARM = 'AWS::CloudWatch::Alarm';
-
 interface Widget {
   readonly properties: { readonly title?: string; readonly metrics?: readonly (readonly unknown[])[] };
 }
@@ -10,50 +8,9 @@ interface Widget {
 const widgetsOf = (props: Parameters<typeof synthesize>[0]): Widget[] =>
   JSON.parse(dashboardIn(synthesize(props))).widgets;
 
-describe('the alarms of jobs', () => {
-  const alarms = Object.fromEntries(
-    Object.entries(synthesize({ jobs: {} }).findResources(ALARM)).map(([id, { Properties }]) => [
-      id.replace(/^ScoringAlarms(\w+)[0-9A-F]{8}$/, '$1'),
-      Properties,
-    ]),
-  );
-  const ids = Object.keys(alarms).filter((id) => id.startsWith('Job'));
-
-  it('watch jobs that fail, that wait for each other for an hour, and calls that die', () => {
-    expect(ids.toSorted()).toEqual(['JobControlErrors', 'JobScoreErrors', 'JobThrottles', 'JobsFailed']);
-    expect(alarms.JobsFailed).toMatchObject({ Namespace: 'AWS/States', MetricName: 'ExecutionsFailed', Threshold: 0 });
-    expect(alarms.JobScoreErrors).toMatchObject({
-      MetricName: 'Errors',
-      Dimensions: [{ Name: 'FunctionName', Value: { Ref: expect.stringMatching(/^ScoringJobsScoreFunction/) } }],
-    });
-    expect(alarms.JobControlErrors).toMatchObject({
-      MetricName: 'Errors',
-      Dimensions: [{ Name: 'FunctionName', Value: { Ref: expect.stringMatching(/^ScoringJobsControlFunction/) } }],
-    });
-    expect(alarms.JobThrottles).toMatchObject({ EvaluationPeriods: 12, DatapointsToAlarm: 12, Threshold: 0 });
-    const throttled = alarms.JobThrottles.Metrics.flatMap(
-      ({ MetricStat }: { MetricStat?: { Metric: { MetricName: string } } }) =>
-        MetricStat === undefined ? [] : [MetricStat.Metric.MetricName],
-    );
-    expect(throttled).toEqual(['Throttles', 'ExecutionThrottled']);
-  });
-});
-
 describe('the dashboard of a deployment with jobs', () => {
   const widgets = widgetsOf({ jobs: {} });
-  const titles = widgets.map(({ properties }) => properties.title);
   const graph = (title: string): string => JSON.stringify(widgets.find(({ properties }) => properties.title === title));
-
-  it('shows jobs below messages, and is the same without them', () => {
-    const ofMessages = widgetsOf({}).map(({ properties }) => properties.title);
-    expect(titles).toEqual([
-      ...ofMessages,
-      'Jobs, and how long they take',
-      'Parts of jobs',
-      'Calls that score jobs, and how long they take of 900 s',
-      'Rows of jobs per second',
-    ]);
-  });
 
   it('counts parts by the label of the map', () => {
     expect(graph('Parts of jobs')).toMatch(/"ExecutionsFailed","StateMachineArn","TOKEN\/Parts"/);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { Key } from 'aws-cdk-lib/aws-kms';
-import { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { BatchScoring, BatchScoringProps } from '../../../infra/index.ts';
 import { createScoring, createStack } from '../../helpers/stacks.ts';
 import { rightsOf, roleIn } from '../policies.ts';
@@ -88,24 +87,6 @@ describe('a key of your own', () => {
     const scoring = scoringWith({ encryptionKey: new Key(stack, 'Key') }, stack);
     for (const role of ROLES) {
       expect(rightsToFiles(scoring, role)).toEqual(['kms:Decrypt <Key>', 'kms:GenerateDataKey <Key>']);
-    }
-  });
-
-  it('is taken for that of an existing bucket whose key is not known', () => {
-    const stack = createStack();
-    const bucket = Bucket.fromBucketName(stack, 'Files', 'files');
-    const scoring = scoringWith({ encryptionKey: new Key(stack, 'Key'), jobs: { bucket } }, stack);
-    for (const role of ROLES) {
-      const expected = ['kms:Decrypt <Key>', 'kms:GenerateDataKey* <Key>'];
-      expect(rightsToFiles(scoring, role)).toEqual(expect.arrayContaining(expected));
-    }
-  });
-
-  it('which was another before still opens what was put then', () => {
-    const stack = createStack();
-    const scoring = scoringWith({ formerEncryptionKey: new Key(stack, 'Former') }, stack);
-    for (const role of ['JobsScoreRole', 'JobsControlRole', 'Someone']) {
-      expect(rightsToFiles(scoring, role)).toEqual(['kms:Decrypt <Former>']);
     }
   });
 });

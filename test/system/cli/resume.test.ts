@@ -121,6 +121,16 @@ describe('batchscore score that was stopped', () => {
     expect(readFileSync(inFolder('out.csv.part'))).toEqual(part);
   });
 
+  it('needs no --batch-size to stop soon, however slow the model is', async () => {
+    writeFileSync(inFolder('long.csv'), `turns\n${'20000\n'.repeat(2_000)}`);
+    const args = [model, inFolder('long.csv'), '--out', inFolder('long-out.csv')];
+    const { code, stderr } = await stop(args, 'long-out.csv');
+    expect({ code, stderr }).toEqual({
+      code: 130,
+      stderr: expect.stringMatching(/the first \d+ lines are in .*; add --resume/),
+    });
+  });
+
   it('refuses the results of a run that was killed', async () => {
     writeFileSync(inFolder('killed.csv.part'), 'message_id\n1\n');
     const { code, stderr } = await score([...argsOf('in.csv', 'killed.csv'), '--resume']);

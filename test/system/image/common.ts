@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { IMAGE_STAGES, type ImageOptions, type ImageStage, stageImage } from '../../../infra/image/stageImage.ts';
+import { type ImageOptions, type ImageStage, stageImage } from '../../../infra/image/stageImage.ts';
 import { lowerCaseModel } from '../../helpers/onnxModels.ts';
 import { type Bases, makeBases } from './bases.ts';
 import { secondsOf, secondsSince } from './command.ts';
@@ -80,7 +80,7 @@ export async function build(
   more: Partial<Build> = {},
 ): Promise<string> {
   const tag = ownTag(target);
-  const args = { [IMAGE_STAGES[target].baseArgument]: base, ...more.args };
+  const args = { [target.startsWith('lambda') ? 'LAMBDA_BASE' : 'WORKER_BASE']: base, ...more.args };
   removeImageAtExit(tag);
   const seconds = await secondsOf(() => buildImage({ ...more, context, tag, target, args }));
   console.log(`${target}: built in ${seconds} s`);

@@ -169,12 +169,6 @@ describe('the code in it', () => {
 });
 
 describe('staging', () => {
-  it('refuses a GPU beside an arm64 processor', () => {
-    expect(() => stageFor({ architecture: 'arm64', stage: 'worker-gpu' })).toThrow(
-      'architecture: expected x86_64 with a GPU, because CUDA is built for it, got arm64',
-    );
-  });
-
   it('says what to install where ONNX Runtime is missing', async () => {
     const root = await copySources(['esbuild', 'zod', 'aws-cdk-lib', 'constructs']);
 

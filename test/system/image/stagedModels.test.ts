@@ -83,17 +83,4 @@ describe('the models in it', () => {
       `${modelsDirectory}/digits/gone: expected a file, got a link to nothing; correct or remove it`,
     );
   });
-
-  it.each([
-    ['an empty folder', []],
-    ['a model without a version', ['digits/model.onnx']],
-    ['a version without a model', ['digits/1/weights.bin']],
-    ['a version that is no number', ['digits/first/model.onnx']],
-  ])('must be there: %s', async (_, paths) => {
-    const modelsDirectory = await folderWith(...paths);
-
-    expect(() => stageFor({ modelsDirectory })).toThrow(
-      `${modelsDirectory}: expected a model repository with <name>/<version>/model.onnx, such as digits/1/model.onnx, got none; add a model, or check the path`,
-    );
-  });
 });

@@ -8,7 +8,6 @@ const TABLES = {
   QueueStoreProps: 'infra/stores/queueStore.ts',
   TableStoreProps: 'infra/stores/tableStore.ts',
   BucketStoreProps: 'infra/stores/bucketStore.ts',
-  ImageBuild: 'infra/image/containerImage.ts',
   CaptureOptions: 'infra/constructs/props.ts',
   AlarmThresholds: 'infra/monitoring/alarms.ts',
   Tuning: 'infra/constructs/props.ts',

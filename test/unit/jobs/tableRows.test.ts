@@ -34,7 +34,7 @@ describe('a cell of CSV', () => {
     inputs: [{ ...INPUT, datatype: 'FP64' }],
     keep: [],
   });
-  const valueIn = (text: string): unknown => {
+  const valueFrom = (text: string): unknown => {
     const row = read(`-,${text}`, '0');
     if (!(row instanceof TableRow)) throw new Error('expected a row of a table');
     return row.failed?.code ?? row.table.inputs[0]?.data[row.at];
@@ -48,7 +48,7 @@ describe('a cell of CSV', () => {
       const length = 1 + Math.floor(random.next() * 22);
       const text = (random.next() < 0.3 ? '-' : '') + Array.from({ length }, () => pick(alphabet)).join('');
       const expected = Number.isFinite(Number(text)) ? Number(text) : 'INVALID_DATA';
-      expect([text, valueIn(text)]).toEqual([text, expected]);
+      expect([text, valueFrom(text)]).toEqual([text, expected]);
     }
   });
 
@@ -62,7 +62,7 @@ describe('a cell of CSV', () => {
     ['0x10', 'INVALID_DATA'],
     ['1,5', 'INVALID_REQUEST'],
   ])('of %s is %s', (text, expected) => {
-    expect(text.includes(',') ? read(`-,${text}`, '0').failed?.code : valueIn(text)).toBe(expected);
+    expect(text.includes(',') ? read(`-,${text}`, '0').failed?.code : valueFrom(text)).toBe(expected);
   });
 });
 

@@ -21,7 +21,7 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
   const { chunk = 7, rows: lines = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(scoreModels(repositoryOf(model), OFFLINE_LIMITS), () => {}, model);
   const csv = createResultFile('csv', outputsOf(model), spec.keep ?? []);
-  const limits = { lines, characters: 1_000_000 };
+  const limits = { lines, characters: 1_000_000, record() {} };
   const found: RowOut[] = [];
   const source = { model, name: 'file', format, spec, takesRequests, limits };
   const input = {
