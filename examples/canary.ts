@@ -15,7 +15,7 @@ const scoring = new BatchScoring(stack, 'Scoring', {
   compute: lambdaCompute({
     memorySize: Size.mebibytes(3008),
     timeout: Duration.seconds(30),
-    trafficRouting: TrafficRouting.timeBasedCanary({ interval: Duration.minutes(10), percentage: 10 }),
+    trafficRouting: TrafficRouting.timeBasedCanary({ interval: Duration.minutes(15), percentage: 10 }),
   }),
   alarmActions: [new SnsAction(onCall)],
 });

@@ -82,7 +82,7 @@ in the order of the file, one for each line, or each row of Parquet.
                     stopped
   --out-format F    ${FORMATS.join(', ')} (default: by the ending of --out, else jsonl)
   --models DIR      the model repository (default models)
-  --batch-size N    most lines scored together (default ${ROWS})
+  --batch-size N    lines scored together (default: about a second of them, up to ${ROWS})
   --max-rows N      most rows in one run (default ${ROWS})
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print the summary as one JSON object
@@ -97,20 +97,24 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 /** Maximum characters in a batch. It limits the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
 /** Lines of the first batch, whose duration is unknown. */
-const LINES_AT_FIRST = 256;
+const LINES_AT_FIRST = 16;
+/** Maximum growth from one batch to the next. */
+const GROWTH = 8;
 /** Target for a batch. Ctrl-C waits for it, and progress comes with its end. */
 const BATCH_MS = 1_000;
 
-/** Returns limits of a batch. It has fewer lines than `max` if they take long. */
-function batchLimits(max: number): BatchLimits {
-  let lines = Math.min(max, LINES_AT_FIRST);
+/** Returns limits of a batch. @param given number of lines. @default as many as take about a second */
+function batchLimits(given: number | undefined): BatchLimits {
+  let lines = given ?? LINES_AT_FIRST;
   return {
     get lines() {
       return lines;
     },
     characters: CHARACTERS_A_BATCH,
     record(rows, ms) {
-      lines = Math.min(max, Math.max(1, 2 ** Math.floor(Math.log2((rows * BATCH_MS) / ms))));
+      if (given !== undefined) return;
+      const fitting = 2 ** Math.floor(Math.log2((rows * BATCH_MS) / ms));
+      lines = Math.max(1, Math.min(ROWS, GROWTH * rows, fitting));
     },
   };
 }
@@ -127,13 +131,14 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     'out-format': { type: 'string' },
     resume: { type: 'boolean', default: false },
     models: { type: 'string', default: 'models' },
-    'batch-size': { type: 'string', default: String(ROWS) },
+    'batch-size': { type: 'string' },
     'max-rows': { type: 'string', default: String(ROWS) },
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
   const [model = '', file = ''] = positionals;
-  const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
+  const batchSize = options['batch-size'];
+  const lines = batchSize === undefined ? undefined : wholeNumber('--batch-size', batchSize, 1, 100_000);
   const { min, max } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], min, max);
   const columns = columnSpec(options);

@@ -229,7 +229,7 @@ const TAKES_SIZES = new Set(
 
 const TAKES_PADDING = new Set(words('TfIdfVectorizer Reshape Flatten'));
 
-/** Operators that use at most the number of rows. */
+/** Operators exempt from all checks but padding. */
 const TAKES_SHAPES = new Set(words('Shape Size CastLike Scan'));
 
 /**

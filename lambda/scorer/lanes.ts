@@ -142,7 +142,7 @@ export function createTurns() {
         change();
       }
     },
-    /** Waits for exclusive use until the time is over. A renewable time does not pass during the wait. */
+    /** Waits for exclusive use, at most until the time is over. It renews renewable time meanwhile. */
     async have(time: TimeLimit, work: () => Promise<void>): Promise<void> {
       having += 1;
       try {

@@ -461,7 +461,7 @@ function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung
       position: places[2 * index + 1] as number,
     })),
   );
-  // A process that the host ended may also have been opening a model, which is not the reason.
+  // If the host ended the process, a model that was being opened is not the reason.
   const isOpening = hung === undefined && toBlame.length === 1 && toBlame[0]?.isOpening === true;
   const together = toBlame.length === 0 ? 'all' : places;
   return {

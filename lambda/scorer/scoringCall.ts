@@ -48,7 +48,7 @@ const WHOLE_SHARE = 0.85;
 /** Time to end a process and read its last output: a share of the time of a call, and a maximum. */
 const END_SHARE = 0.05;
 const MAX_END_MS = 1_000;
-/** Minimum share of its time that a call can give, even if its process takes long to open its models. */
+/** Minimum share of a call's time to require of a slow body, however long opening the models takes. */
 const LEAST_SHARE = 0.5;
 
 interface Suspect {
@@ -108,7 +108,7 @@ export class ScoringCall {
     await aloneTurns.have(this.#time, () => this.#scoreSuspects());
   }
 
-  /** Scores all bodies except suspects, in one process after another, until none is lost. */
+  /** Scores all bodies except suspects. After a loss, it goes on in the next process. */
   async #scoreTogether(): Promise<void> {
     const { shared, sharedTurns, limits } = this.#context;
     const limitMs = this.#limitOf(limits.together);
@@ -173,7 +173,7 @@ export class ScoringCall {
     let wholeMs = this.#wholeMs;
     return this.#runAlone(lane, [index], {
       limit: (openingMs) => {
-        // A call that knew that the body was slow reserved its time for it.
+        // A call reserves its time for a body that is known to be slow.
         if (this.#suspects.get(index)?.isSlow)
           wholeMs = Math.max(LEAST_SHARE * this.#wholeMs, this.#wholeMs - openingMs);
         const limitMs = this.#time.remainingMs() - deadlineMarginMs - Math.min(MAX_END_MS, END_SHARE * this.#wholeMs);
@@ -212,7 +212,7 @@ export class ScoringCall {
     }
   }
 
-  /** Counts a crash. SIGKILL may also be due to other processes' memory, so only a second one counts. */
+  /** Counts a crash. A first SIGKILL fails nothing: other processes may have taken the memory. */
   async #recordCrash(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
     suspect.crashes += 1;
