@@ -247,13 +247,21 @@ export function isRequest(object: JsonObject): boolean {
   );
 }
 
+/** First objects of lines, because several questions are asked of one, and it may be large. */
+const FIRST_OBJECTS = new WeakMap<Iterable<string>, JsonObject | undefined>();
+
 /** The first line that is an object with a key. */
 function firstObject(lines: Iterable<string>): JsonObject | undefined {
+  if (FIRST_OBJECTS.has(lines)) return FIRST_OBJECTS.get(lines);
+  let first: JsonObject | undefined;
   for (const line of lines) {
     const value = isShallow(line) ? parseIfJson(line) : undefined;
-    if (isObject(value) && Object.keys(value).length > 0) return value;
+    if (!isObject(value) || Object.keys(value).length === 0) continue;
+    first = value;
+    break;
   }
-  return undefined;
+  FIRST_OBJECTS.set(lines, first);
+  return first;
 }
 
 /**
