@@ -118,7 +118,7 @@ export interface RegionalClient {
   readonly config: { region(): Promise<string> };
 }
 
-/** What a store needs of its client. */
+/** Parts of a client that its store uses. */
 export interface StoreContext {
   readonly inbox: Inbox;
   readonly read: ReadStored;

@@ -19,7 +19,7 @@ const results = new Queue(stack, 'Results', {
   deadLetterQueue: { queue: deadResults, maxReceiveCount: 5 },
 });
 
-// As many results to a message as fit 64 KiB, which SQS bills as one request.
+// SQS bills 64 KiB as one request, so a message holds as many results as fit.
 const scoring = new BatchScoring(stack, 'Digits', {
   models: 'models',
   defaultModel: 'digits',

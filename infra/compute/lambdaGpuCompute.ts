@@ -255,7 +255,7 @@ function createOperatorRole(scope: Construct, logGroup: ILogGroup, diskKey: IKey
 }
 
 /**
- * Lets the role grant EC2 the use of the key, with which EC2 decrypts the disks of instances.
+ * Lets the role grant EC2 the use of the key. EC2 decrypts the disks of instances with it.
  *
  * @see https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html#ebs-encryption-permissions
  */

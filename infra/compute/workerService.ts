@@ -50,7 +50,7 @@ interface Settings extends TaskSettings {
   readonly startSeconds: number;
 }
 
-/** What the tasks of a service run on. */
+/** Launch type of a service's tasks. */
 interface Launch {
   readonly compatibility: Compatibility;
   /** Endpoints of a new network. */

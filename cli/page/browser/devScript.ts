@@ -15,12 +15,12 @@ let found: readonly ResultSeen[] | undefined;
 const answer = createAnswer(byId('answer'));
 const drawn = [createFigure(byId('latency')), createFigure(byId('fill'))];
 const search = byId('search', HTMLInputElement);
-search.addEventListener('input', () => void searchAgain().then(showResults));
+search.addEventListener('input', () => void searchAgain().then(showResults, () => sayConnection(false)));
 void poll();
 
 async function poll(): Promise<void> {
   try {
-    const newest = (await post('/state', {})) as unknown as State;
+    const newest = await post('/state', {});
     // The result is asked for after the state, because it is complete once its invocation has ended.
     const awaited = answer.awaited();
     const [sought] = awaited === undefined ? [] : await find(awaited);
@@ -35,12 +35,14 @@ async function poll(): Promise<void> {
 }
 
 async function find(messageId: string): Promise<readonly ResultSeen[]> {
-  return (await post('/find', { messageId })).results as readonly ResultSeen[];
+  return (await post('/find', { messageId })).results;
 }
 
 async function searchAgain(): Promise<void> {
   const messageId = search.value.trim();
-  found = messageId === '' ? undefined : await find(messageId);
+  const results = messageId === '' ? undefined : await find(messageId);
+  // An earlier search may be answered after a later one.
+  if (messageId === search.value.trim()) found = results;
 }
 
 function take(newest: State): void {

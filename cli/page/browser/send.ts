@@ -1,5 +1,5 @@
 import { count } from '../../format.ts';
-import type { ModelSeen, State, TensorSeen } from '../wire.ts';
+import type { ModelSeen, ResultSeen, State, TensorSeen } from '../wire.ts';
 import { prettyOf } from './answer.ts';
 import { block, byId, make, things } from './dom.ts';
 
@@ -50,7 +50,7 @@ export function offerWays(
   };
   const send = async (times: number): Promise<void> => {
     try {
-      onSent(String((await post('/ask', { body: chosen.body(), times })).messageId));
+      onSent((await post('/ask', { body: chosen.body(), times })).messageId);
     } catch (error) {
       onRefused(error instanceof Error ? error.message : String(error));
     }
@@ -159,8 +159,16 @@ function listOf(text: string, expected: string): readonly unknown[] {
   }
 }
 
+/** Answers by path. The page and its server are built together, so they agree on them. */
+interface Answers {
+  readonly '/state': State;
+  readonly '/find': { readonly results: readonly ResultSeen[] };
+  readonly '/ask': { readonly messageId: string };
+  readonly '/cancel': object;
+}
+
 /** Sends a request to the server. @throws Error with the sentence of a refusal */
-export async function post(path: string, body: object): Promise<Record<string, unknown>> {
+export async function post<Path extends keyof Answers>(path: Path, body: object): Promise<Answers[Path]> {
   const headers = { 'content-type': 'application/json' };
   const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => undefined);
   if (response === undefined) throw new Error('npm run dev does not answer: nothing was sent.');
