@@ -45,7 +45,7 @@ export interface ScorerOptions {
   readonly assigned?: ((assignment: Assignment) => void) | undefined;
   /** Takes the number of rows that were compared when a model was loaded. @default ignored */
   readonly loaded?: ((probes: number) => void) | undefined;
-  /** Called for each lost process. @default ignored */
+  /** Called for each lost process, but not for one that `close` ends. @default ignored */
   readonly onLost?: ((error: Error) => void) | undefined;
 }
 
@@ -96,6 +96,7 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
   const own: Lane = createLane(() => start(undefined, shared.heldBytes(), 'next'), warn, IDLE_MS);
   const fitsTwice = (): boolean => freeBytes(shared.heldBytes()) > shared.heldBytes();
   const opened = await shared.first();
+  let isClosed = false;
   const context: CallContext = {
     shared,
     own,
@@ -106,7 +107,9 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
     limits: load.providers[0] === 'cpu' ? LIMITS.cpu : LIMITS.gpu,
     deadlineMarginMs: limits.deadlineMarginMs,
     payloads,
-    note: createNotes(health, options.onLost),
+    note: createNotes(health, (error) => {
+      if (!isClosed) options.onLost?.(error);
+    }),
     observe(told, observer) {
       if (told.is === 'microBatch') health.ranWell(told.report.model);
       if (told.is === 'batchMismatch') mismatches.push(told.mismatch);
@@ -127,6 +130,7 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
       }
     },
     async close() {
+      isClosed = true;
       await Promise.all([shared.close(), own.close()]);
     },
   };
@@ -184,13 +188,13 @@ function startOpening(
 }
 
 /** Records each lost process once, although each of its calls reports it. */
-function createNotes(health: ReturnType<typeof createHealth>, onLost: ScorerOptions['onLost']): CallContext['note'] {
+function createNotes(health: ReturnType<typeof createHealth>, onLost: (error: Error) => void): CallContext['note'] {
   const noted = new WeakSet<ScorerChild>();
   return (child, { how, hungMs, model, isOpening }) => {
     if (noted.has(child)) return;
     noted.add(child);
     const why = hungMs === undefined ? how : `was ended: a run had not ended after ${Math.round(hungMs)} ms`;
-    onLost?.(new Error(`the scorer ${why}`));
+    onLost(new Error(`the scorer ${why}`));
     if (model !== undefined) health.recordLoss(model, isOpening);
   };
 }

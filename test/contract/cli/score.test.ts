@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, lstatSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from '@jest/globals';
 import { parquetReadObjects } from 'hyparquet';
@@ -9,6 +10,7 @@ import { inputFile } from '../../../cli/textFiles.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { jsonLines } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
+import { CULPRIT, culpritModel } from '../../helpers/onnxModels.ts';
 import { hungryModel, putModel } from './models.ts';
 
 interface Sample {
@@ -229,6 +231,17 @@ describe('batchscore score', () => {
     execFileSync('mkfifo', [pipe]);
     const [piped] = await Promise.all([readFile(pipe, 'utf8'), scoreTo(pipe)]);
     expect(piped).toBe(written);
+  });
+
+  it('says in one sentence why it cannot write, while other rows are scored', async () => {
+    const [model, file] = [await putModel(inFolder(), 'culprit', culpritModel()), inFolder('in.jsonl')];
+    writeFileSync(join(model, 'config.json'), '{"batching":"trust"}');
+    writeFileSync(file, [1, CULPRIT.hangs].map((index) => `{"instances":[${index}]}\n`).join(''));
+    const { code, stderr } = await batchscore(['score', model, file, '--out', '/proc/x', '--batch-size', '1']);
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/^batchscore: \/proc\/x.*another file\n$/),
+    });
   });
 
   it('refuses a folder, and requests where it would write at first', async () => {
