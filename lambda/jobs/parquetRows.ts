@@ -2,7 +2,7 @@ import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
 import { parquetSchema } from 'hyparquet';
 import { getTreePath } from 'hyparquet/src/schema.js';
 import { type Failure, messageOf } from '../core/failure.ts';
-import type { ByteRange, InputColumns, JobHead, JobInput, Part, RowPiece } from './jobTypes.ts';
+import type { ByteRange, InputColumns, JobHead, JobInput, RowPiece, Span } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
 import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type Spend } from './parquetPages.ts';
 import { inputFiller, type Table, type TableInput, TableRow } from './tableRows.ts';
@@ -13,9 +13,15 @@ type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 /**
  * Opens a reader of the pieces of a Parquet part. A piece is rows of one row group, or several row groups. A row's id
  * is its number in the file, from 0. The reader holds one page of each column, and the bytes around it.
+ *
+ * @param idPrefix beginning of each row's id
  */
-export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
-  const { rows: pieces = [] } = part;
+export function openParquet(
+  storage: RangeStorage,
+  head: ParquetHead,
+  { rows: pieces = [] }: Pick<Span, 'rows'>,
+  idPrefix = '',
+): PieceReader {
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let opened: Promise<Contents> | undefined;
   let group: OpenGroup | undefined;
@@ -37,7 +43,7 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
       const span = pieces[piece];
       if (span === undefined) return undefined;
       const isLast = piece === pieces.length - 1;
-      return rowsOf(await decode(span), span, { isLast, columns: names.size });
+      return rowsOf(await decode(span), span, { isLast, columns: names.size, idPrefix });
     },
     close: () => {
       group = undefined;
@@ -158,7 +164,7 @@ function leavesOf(file: GroupFile, { footer, schema, columns }: Contents, group:
 function rowsOf(
   blocks: Decoded,
   { from, to }: RowPiece,
-  { isLast, columns }: { readonly isLast: boolean; readonly columns: number },
+  { isLast, columns, idPrefix }: { readonly isLast: boolean; readonly columns: number; readonly idPrefix: string },
 ): PieceRows {
   let block = 0;
   const rowOf = (number: number): TableRow => {
@@ -170,7 +176,7 @@ function rowsOf(
     }
     if (held === undefined) throw new Error(`expected row ${number} to be decoded, it is not`);
     const at = number - held.span.from;
-    return new TableRow(String(number), held, at, held.failed.get(at));
+    return new TableRow(`${idPrefix}${number}`, held, at, held.failed.get(at));
   };
   let next = from;
   return {

@@ -5,20 +5,31 @@ import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
 import type { Scorer } from '../scorer/scorer.ts';
 import { noteFailure } from './finishJob.ts';
-import { cancelWatch, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
+import {
+  cancelWatch,
+  failedKey,
+  type Place,
+  parseObject,
+  placeIn,
+  readHead,
+  reportKey,
+  suspectKey,
+} from './jobObjects.ts';
 import {
   type FailedPiece,
   type JobHead,
   type JobStorage,
   type Next,
   type Part,
+  type PartFile,
+  pieceIn,
   piecesOf,
   REPORT,
   type Report,
   wantedFrom,
 } from './jobTypes.ts';
 import { openParquet } from './parquetRows.ts';
-import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
+import { type Checkpoint, createOutput, NOTHING, type Output, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import { type PieceRow, withKept } from './rowRequests.ts';
 import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
@@ -88,15 +99,33 @@ export function createTableModels(models: ModelFinder): (head: JobHead) => Promi
   };
 }
 
-/** Opens the reader for the format of a part. @param maxLineBytes longer lines are refused as rows */
+/** Opens the reader of a part's pieces. @param maxLineBytes longer lines are refused as rows */
 export function openReader(
   storage: JobStorage,
   head: JobHead,
   { part }: Pick<ScoreEvent, 'part'>,
   maxLineBytes: number,
 ): PieceReader {
-  if (head.format === 'parquet') return openParquet(storage, head, part);
-  return openText(storage, head, part, maxLineBytes);
+  const { files } = part;
+  const open = (file: PartFile): PieceReader => {
+    const idPrefix = file.path === '' ? '' : `${file.path}#`;
+    if (head.format === 'parquet') return openParquet(storage, { ...head, ...file }, file, idPrefix);
+    return openText(storage, { ...head, ...file }, file, maxLineBytes, idPrefix);
+  };
+  if (files.length === 1) return open(files[0] as PartFile);
+  return {
+    async read(piece, goesOn) {
+      const { file } = pieceIn(part, piece);
+      const reader = file && open(file);
+      try {
+        const rows = await reader?.read(0, goesOn);
+        return rows && { ...rows, isLast: piece === files.length - 1 };
+      } finally {
+        reader?.close();
+      }
+    },
+    close: () => {},
+  };
 }
 
 /** Input and output of a call. `next` is the start of the next call; the part is done if it is missing. */
@@ -146,11 +175,10 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   const reserveMs = Math.min(WRITING_MS.max, Math.max(WRITING_MS.min, totalMs * WRITING_SHARE));
   const steps = createSteps(time, reserveMs, fruitless);
   const isCancelled = cancelWatch(storage, folder);
-  const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
   /** @param leftMs reserved part of the call's time */
   const startReading = (piece: number, leftMs = reserveMs) => {
     const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > leftMs;
-    return readPiece(reader, storage, placeOf(piece), async () => hasTime() && !(await isCancelled()));
+    return readPiece(reader, storage, placeIn(folder, part, piece), async () => hasTime() && !(await isCancelled()));
   };
   let written = Promise.resolve(true);
   let before = begin.piece;
@@ -163,7 +191,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     }
     const startedAt = performance.now();
     const read = await reading;
-    const place = placeOf(piece);
+    const place = placeIn(folder, part, piece);
     const following = wantedFrom(part, piece + 1);
     if (read instanceof UnreadableError) {
       if (read.isOutOfTime && (!isFirst || (await isCancelled()))) {
@@ -193,7 +221,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     }
     const ms = performance.now() - startedAt;
     longestMs = Math.max(longestMs, ms);
-    const last = rows.isLast && part.end === undefined && part.rows === undefined ? { last: true as const } : {};
+    const last = rows.isLast && piecesOf(part, head.pieceBytes) === undefined ? { last: true as const } : {};
     written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
     written.catch(() => {});
     // The next piece may end the process. If the report of this piece were missing, this piece would be blamed.
@@ -226,11 +254,15 @@ async function finishPiece(
 
 async function giveUpPiece(
   storage: JobStorage,
-  { folder, part, piece }: Place,
+  { folder, part, piece, path }: Place,
   unreadable: UnreadableError,
 ): Promise<void> {
-  const failed: FailedPiece = { part, piece, code: unreadable.name, error: unreadable.message };
+  const failed: FailedPiece = { part, piece, ...pathOf(path), code: unreadable.name, error: unreadable.message };
   await storage.put(failedKey(folder, part, piece), JSON.stringify(failed));
+}
+
+function pathOf(path: string): Pick<FailedPiece, 'path'> {
+  return path === '' ? {} : { path };
 }
 
 interface ReadPiece {
@@ -377,6 +409,7 @@ export async function skipPiece(
   const failed: FailedPiece = {
     part: part.part,
     piece,
+    ...pathOf(placeIn(folder, part, piece).path),
     code: error?.Error ?? 'unknown',
     error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MAX_CHARACTERS),
   };

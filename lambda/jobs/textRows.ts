@@ -10,7 +10,7 @@ import {
   type JobHead,
   type JobInput,
   type JobStorage,
-  type Part,
+  type Span,
 } from './jobTypes.ts';
 import {
   fieldsOf,
@@ -67,6 +67,8 @@ interface LineOptions {
   readonly isLast: boolean;
   readonly maxLineBytes: number;
   readonly readLine: LineReader;
+  /** Beginning of each row's id. */
+  readonly idPrefix: string;
   /** CSV only. */
   readonly separator: string | undefined;
 }
@@ -78,12 +80,12 @@ interface LineOptions {
 function rowsOfLines(
   span: ByteRange,
   source: Bytes,
-  { isLast, maxLineBytes, readLine, separator }: LineOptions,
+  { isLast, maxLineBytes, readLine, idPrefix, separator }: LineOptions,
 ): PieceRows {
   const bytes = Buffer.from(source.bytes.buffer, source.bytes.byteOffset, source.bytes.length);
   const lines = ownedLines(span, source);
   const rowOf = ({ start, end }: ByteRange): PieceRow | undefined => {
-    const id = String(start);
+    const id = `${idPrefix}${start}`;
     if (end - start > maxLineBytes) return { id, text: '', failed: tooLong(maxLineBytes) };
     const line = bytes.subarray(start - source.at, end - source.at);
     if (!isUtf8(line)) return { id, text: '', failed: NOT_UTF8 };
@@ -122,18 +124,26 @@ const NOT_UTF8 = failure('INVALID_JSON', 'line: expected UTF-8, got other bytes;
 const PAST_BYTES = 64 * 1024;
 
 /**
- * Opens a reader of the pieces of a text part, from `part.start` on.
+ * Opens a reader of the pieces of a span of text.
  *
  * | text       | reads                                                                    |
  * | ---------- | ------------------------------------------------------------------------ |
  * | plain      | one ranged GET for each piece, and more if its last line is long          |
  * | compressed | from the beginning: a call that starts in the middle skips what is before |
  *
+ * @param head of the job, with the version and compression of the file
  * @param maxLineBytes longer lines are refused as rows
+ * @param idPrefix beginning of each row's id
  */
-export function openText(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
+export function openText(
+  storage: JobStorage,
+  head: JobHead,
+  { start: first, end: last }: Span,
+  maxLineBytes: number,
+  idPrefix = '',
+): PieceReader {
   const isPlain = head.compression === 'none';
-  const end = part.end ?? (isPlain ? head.bytes : undefined);
+  const end = last ?? (isPlain ? head.bytes : undefined);
   const ofJson = head.objects === undefined ? requestOfLine : requestOfObject(head);
   const readLine = head.format === 'csv' ? rowsOfFields(head) : ofJson;
   let stream: StreamWindow | undefined;
@@ -153,7 +163,7 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
   };
   const readPiece = async (piece: number, goesOn: GoesOn): Promise<PieceRows | undefined> => {
     if (end === undefined && piece >= MAX_PIECES) throw tooLarge(head);
-    const start = part.start + piece * head.pieceBytes;
+    const start = first + piece * head.pieceBytes;
     if (end !== undefined && start >= end) return undefined;
     const window = await windowFrom(start, goesOn);
     let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
@@ -167,12 +177,12 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
       if (endOf(source) <= start && piece > 0) return undefined;
       span = { start, end: Math.max(start, endOf(source)) };
     }
-    return rowsOfLines(span, source, { isLast, maxLineBytes, readLine, separator: head.separator });
+    return rowsOfLines(span, source, { isLast, maxLineBytes, readLine, idPrefix, separator: head.separator });
   };
   return {
     read: (piece, goesOn) =>
       readPiece(piece, goesOn).catch((error: unknown) => {
-        throw error instanceof StoppedError ? tooFar(head, part.start + piece * head.pieceBytes) : error;
+        throw error instanceof StoppedError ? tooFar(head, first + piece * head.pieceBytes) : error;
       }),
     close: () => stream?.close(),
   };
@@ -463,20 +473,19 @@ interface Header {
 }
 
 /** Maximum size of a header. Every call reads the names. */
-const MAX_BYTES = 1024 * 1024;
+export const MAX_HEADER_BYTES = 1024 * 1024;
 
-/** @throws JobError if the file does not begin with a header */
-export async function readHeader(
-  storage: JobStorage,
-  input: JobInput,
-  compression: Compression,
-  separator: string | undefined,
-  goesOn?: GoesOn,
-): Promise<Header> {
-  const bytes = Buffer.from(await readStart(storage, input, compression, MAX_BYTES, goesOn));
+/**
+ * Finds the header at the start of a file.
+ *
+ * @param bytes first {@link MAX_HEADER_BYTES} of the text, or all of it
+ * @throws JobError if there is none
+ */
+export function headerIn(bytes: Buffer, input: JobInput, separator: string | undefined): Header {
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
-  if (newline < 0 && bytes.length >= MAX_BYTES) throw noHeader(input, `a first line of more than ${MAX_BYTES} bytes`);
+  if (newline < 0 && bytes.length >= MAX_HEADER_BYTES)
+    throw noHeader(input, `a first line of more than ${MAX_HEADER_BYTES} bytes`);
   if (!isUtf8(line)) throw noHeader(input, 'bytes that are not UTF-8');
   const text = line
     .toString()
