@@ -43,8 +43,8 @@ const SPEC = z.object({
   /** Character between CSV fields. @default a comma */
   separator: separator.optional(),
   /**
-   * Value of an empty cell or null in an input of numbers or booleans, such as `nan` or `0`. In a text input such a
-   * cell is always an empty text. @default an error
+   * Value of an empty cell or null in an input of numbers or booleans, such as `nan` or `0`. In a text input an
+   * empty cell is an empty text, and null is too if this is given. @default an error
    */
   missing: z.string().optional(),
 });
