@@ -7,6 +7,8 @@ export interface Output {
   readonly rows: number;
   /** True if the added results fill an object: put it before you add more. */
   readonly isFull: boolean;
+  /** Bytes of added results that are not put yet. */
+  readonly bytes: number;
   /** True if another call has put the same rows. This call must end, and the next call continues after them. */
   readonly isOvertaken: boolean;
   add(text: string, failures: readonly Failure[]): void;
@@ -63,6 +65,9 @@ export function createOutput({ storage, place, checkpoint: before, objectBytes }
     },
     get isFull() {
       return added.bytes + pending.length >= objectBytes;
+    },
+    get bytes() {
+      return added.bytes + pending.length;
     },
     get isOvertaken() {
       return isOvertaken;

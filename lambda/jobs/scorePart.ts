@@ -153,10 +153,13 @@ const READING_SHARE = 0.5;
 /** Maximum size of a results object relative to a piece. Most pieces have one object. */
 const OBJECT_PIECES = 2;
 
+/** Maximum number of small files that are read, and written, while another is scored. */
+const FILES_AT_ONCE = 32;
+
 /**
  * Scores the pieces of a part one after the other, until little of the call's time is left. While a piece is scored,
- * the next one is read and the previous one is written. A repeated or later call continues after the results of this
- * one.
+ * the next one is read and the previous one is written; of small files, several are. A repeated or later call continues
+ * after the results of this one.
  */
 export async function scorePart(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
   try {
@@ -180,59 +183,107 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > leftMs;
     return readPiece(reader, storage, placeIn(folder, part, piece), async () => hasTime() && !(await isCancelled()));
   };
-  let written = Promise.resolve(true);
-  let before = begin.piece;
+  const writes = createWrites(head.pieceBytes);
   let longestMs = 0;
   let piece = wantedFrom(part, begin.piece);
-  let reading = startReading(piece, totalMs * READING_SHARE);
+  const reading = new Map([[piece, startReading(piece, totalMs * READING_SHARE)]]);
+  const readOn = (from: number): void => {
+    const ahead = piecesAhead(part, from, head);
+    for (const next of ahead) if (!reading.has(next)) reading.set(next, startReading(next));
+  };
   for (let isFirst = true; ; isFirst = false) {
     if (!isFirst && (steps.hasNoTimeFor(longestMs) || (await isCancelled()))) {
-      return { ...done, next: { piece: (await written) ? piece : before } };
+      return { ...done, next: { piece: (await writes.finish()) ?? piece } };
     }
     const startedAt = performance.now();
-    const read = await reading;
+    const read = await (reading.get(piece) ?? startReading(piece));
+    reading.delete(piece);
     const place = placeIn(folder, part, piece);
     const following = wantedFrom(part, piece + 1);
     if (read instanceof UnreadableError) {
       if (read.isOutOfTime && (!isFirst || (await isCancelled()))) {
-        return { ...done, next: { piece: (await written) ? piece : before } };
+        return { ...done, next: { piece: (await writes.finish()) ?? piece } };
       }
       await giveUpPiece(storage, place, read);
       if (read.isOutOfTime) break;
       piece = following;
-      reading = startReading(piece);
       continue;
     }
     const { rows, checkpoint } = read;
     if (rows === undefined) break;
     const isSuspect = isFirst && begin.isSuspect === true;
-    const readOn = (): void => {
-      reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
-    };
-    if (!isSuspect) readOn();
+    const next = rows.isLast ? Number.POSITIVE_INFINITY : following;
+    if (!isSuspect) readOn(next);
     const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const left = leftOf(rows, output.rows);
     const isWhole = await scorePiece(left, output, { scoring, steps, fruitless: isFirst ? fruitless : 0 });
-    if (!(await written)) return { ...done, next: { piece: before } };
+    const overtaken = await writes.makeRoom(output.bytes);
+    if (overtaken !== undefined) return { ...done, next: { piece: overtaken } };
     if (!isWhole) {
+      const earlier = await writes.finish();
+      if (earlier !== undefined) return { ...done, next: { piece: earlier } };
       const isFruitless = (await output.finish()).rows === checkpoint.rows && !output.isOvertaken;
-      const next: Next = isSuspect ? { piece, isSuspect } : { piece };
-      return { ...done, next: isFruitless ? { ...next, fruitless: isFirst ? fruitless + 1 : 0 } : next };
+      const again: Next = isSuspect ? { piece, isSuspect } : { piece };
+      return { ...done, next: isFruitless ? { ...again, fruitless: isFirst ? fruitless + 1 : 0 } : again };
     }
     const ms = performance.now() - startedAt;
     longestMs = Math.max(longestMs, ms);
     const last = rows.isLast && piecesOf(part, head.pieceBytes) === undefined ? { last: true as const } : {};
-    written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
-    written.catch(() => {});
+    const { bytes } = output;
+    writes.add(piece, bytes, finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last }));
     // The next piece may end the process. If the report of this piece were missing, this piece would be blamed.
     if (isSuspect) {
-      await written;
-      readOn();
+      const own = await writes.finish();
+      if (own !== undefined) return { ...done, next: { piece: own } };
+      readOn(next);
     }
-    before = piece;
     piece = following;
   }
-  return (await written) ? done : { ...done, next: { piece: before } };
+  const overtaken = await writes.finish();
+  return overtaken === undefined ? done : { ...done, next: { piece: overtaken } };
+}
+
+/** Returns the pieces to read from `from` on while another is scored: one, or several small files of text. */
+function piecesAhead(part: Part, from: number, { format, pieceBytes }: JobHead): readonly number[] {
+  const max = part.files.length === 1 || format === 'parquet' ? 1 : FILES_AT_ONCE;
+  const count = piecesOf(part, pieceBytes) ?? Number.POSITIVE_INFINITY;
+  const ahead: number[] = [];
+  let bytes = 0;
+  for (let piece = from; piece < count && ahead.length < max; piece = wantedFrom(part, piece + 1)) {
+    bytes += pieceIn(part, piece).file?.bytes ?? 0;
+    if (ahead.length > 0 && bytes > pieceBytes) break;
+    ahead.push(piece);
+  }
+  return ahead;
+}
+
+/**
+ * Creates the pending writes of pieces. Each resolves to false if another call is ahead of this one. The functions
+ * return the first such piece, from which the next call continues.
+ *
+ * @param maxBytes of results in memory, unless one piece has more
+ */
+function createWrites(maxBytes: number) {
+  const pending: { readonly piece: number; readonly bytes: number; readonly written: Promise<boolean> }[] = [];
+  const settleUntil = async (isEnough: () => boolean): Promise<number | undefined> => {
+    while (pending.length > 0 && !isEnough()) {
+      const [{ piece, written }] = pending as [(typeof pending)[number]];
+      if (!(await written)) return piece;
+      pending.shift();
+    }
+    return undefined;
+  };
+  const heldBytes = (): number => pending.reduce((sum, { bytes }) => sum + bytes, 0);
+  return {
+    /** Waits until the results of another piece fit. */
+    makeRoom: (bytes: number) => settleUntil(() => pending.length < FILES_AT_ONCE && heldBytes() + bytes <= maxBytes),
+    add(piece: number, bytes: number, written: Promise<boolean>): void {
+      // The rejection is handled where the promise is awaited.
+      written.catch(() => {});
+      pending.push({ piece, bytes, written });
+    },
+    finish: () => settleUntil(() => false),
+  };
 }
 
 /**

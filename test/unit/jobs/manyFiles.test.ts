@@ -3,7 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { etagOf, isListing, listFiles } from '../../../lambda/jobs/inputFiles.ts';
 import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import type { Part } from '../../../lambda/jobs/jobTypes.ts';
 import {
+  callScore,
   FOLDER,
   type JobOptions,
   jobOf,
@@ -123,6 +125,35 @@ describe('a job over many files', () => {
     expect(manifestIn(job.storage)).toMatchObject({ files: 505, rows: 500 + 700 + 3 + 120 + 1 + 5, errors: {} });
     const parts = await readParts(job.storage, planKey(FOLDER, 1));
     expect(parts.length).toBeLessThan(20);
+  });
+
+  it('reads and writes several small files at once, and no more bytes of them than a piece', async () => {
+    const job = await jobOver(
+      'in/',
+      Object.fromEntries(Array.from({ length: 40 }, (_, x) => [`in/${x}.jsonl`, line(x)])),
+    );
+    const most = { reads: 0, puts: 0 };
+    const counted = <A extends unknown[], T>(what: keyof typeof most, act: (...args: A) => Promise<T>) => {
+      let now = 0;
+      return async (...args: A): Promise<T> => {
+        most[what] = Math.max(most[what], ++now);
+        await new Promise(setImmediate);
+        return act(...args).finally(() => now--);
+      };
+    };
+    const storage: MemoryStorage = {
+      ...job.storage,
+      readRange: counted('reads', job.storage.readRange),
+      putNew: counted('puts', job.storage.putNew),
+    };
+    await planOf(job);
+    const [part] = (await readParts(job.storage, planKey(FOLDER, 1))) as [Part];
+    const answer = await callScore({ action: 'score', bucket: 'bucket', folder: FOLDER, part }, { ...job, storage });
+    expect(answer.next).toBeUndefined();
+    const inAPiece = 1_000 / line(1).length;
+    expect(most.reads).toBeGreaterThan(inAPiece / 2);
+    expect(most.reads).toBeLessThanOrEqual(inAPiece + 1);
+    expect(most.puts).toBeGreaterThan(1);
   });
 
   it('scores files of Parquet', async () => {
