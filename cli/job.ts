@@ -345,7 +345,7 @@ async function fetchResults(args: readonly string[]): Promise<number> {
 /** Reads the head of a job. @throws UsageError if its rows have no columns */
 async function headOf(where: { readonly s3: S3Client; readonly bucket: string }, { job, output }: JobStatus) {
   const head = await readHead(createJobStorage(where), output.slice(`s3://${where.bucket}/`.length));
-  if (head?.outputs === undefined || (head.inputs ?? head.objects) === undefined) {
+  if (head?.outputs === undefined || head.inputs === undefined) {
     throw new UsageError(
       `--format: expected jsonl for ${job}, whose rows are requests: a table needs rows with columns`,
     );
@@ -363,8 +363,7 @@ async function* tableOf(
   yield Buffer.from(table.head);
   for await (const chunk of chunks) {
     const lines = Buffer.from(chunk).toString().split('\n');
-    const rows = lines.filter((line) => line !== '').map((text) => ({ result: { text } }));
-    for (const piece of table.rows(rows)) yield Buffer.from(piece);
+    for (const piece of table.documents(lines.filter((line) => line !== ''))) yield Buffer.from(piece);
   }
   yield Buffer.from(table.end());
 }

@@ -277,10 +277,7 @@ function isAskedFor(asked: Spec, head: JobHead): boolean {
     separator,
     missing,
   } = head.format === 'csv' ? withSeparator(head.key, asked) : asked;
-  const columnsOf = new Map([
-    ...(head.inputs ?? []).map(({ input, columns }) => [input, columns] as const),
-    ...(head.objects ?? []).map(({ spec, columns }) => [spec.name, columns] as const),
-  ]);
+  const columnsOf = new Map([...(head.inputs ?? []).map(({ input, columns }) => [input, columns] as const)]);
   return (
     isSameOrOpen(model, head.model) &&
     isSameOrOpen(version, head.version) &&

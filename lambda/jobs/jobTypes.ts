@@ -95,10 +95,6 @@ const INPUT_COLUMNS = z.object({
 });
 export type InputColumns = z.infer<typeof INPUT_COLUMNS>;
 
-/** Columns of one model input for rows that are plain objects. The layout of an array is detected row by row. */
-const OBJECT_INPUT = z.object({ spec: TENSOR, columns: names });
-export type ObjectInput = z.infer<typeof OBJECT_INPUT>;
-
 /** Result of planning, for every call. It is written once, before the plan. */
 export const JOB_HEAD = z.object({
   ...input,
@@ -117,10 +113,8 @@ export const JOB_HEAD = z.object({
   pieces: count.optional(),
   /** CSV only: names in the header, in order. */
   columns: names.optional(),
-  /** CSV and Parquet only. */
+  /** Undefined if the rows are requests. */
   inputs: z.array(INPUT_COLUMNS).readonly().optional(),
-  /** JSON lines of plain objects only. */
-  objects: z.array(OBJECT_INPUT).readonly().optional(),
   /** Outputs in each result, or `own` if a transform makes the result. */
   outputs: z.array(TENSOR).readonly().or(z.literal('own')).optional(),
   keep: names,

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ColumnMetaData, FileMetaData } from 'hyparquet';
 import pLimit from 'p-limit';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
-import { givesOwnForm, type ModelDescription, type ModelFinder, shapeInModel, takesOwnForm } from '../core/model.ts';
+import { givesOwnForm, type ModelDescription, type ModelFinder, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import { findFiles, type InputFile } from './inputFiles.ts';
@@ -42,7 +42,7 @@ import {
 } from './jobTypes.ts';
 import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
 import { CODECS, maxInflation } from './parquetPages.ts';
-import { arePlainObjects, columnOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
+import { arePlainObjects, columnOf, inputColumnsOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
 import { type GoesOn, headerIn, MAX_HEADER_BYTES, readStart } from './textRows.ts';
 
 export interface PlanEvent {
@@ -148,7 +148,7 @@ function sumOf(parts: readonly Part[], pieceBytes: number): number | null {
 }
 
 /** Parts of a file, and what every call must know of its columns. */
-interface Layout extends Pick<JobHead, 'columns' | 'inputs' | 'objects'> {
+interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
   readonly parts: readonly Span[];
 }
 
@@ -183,7 +183,7 @@ async function layOutFiles(
   );
   const [{ parts: _, ...found }] = laidOut as [(typeof laidOut)[number]];
   for (const [index, { columns, inputs }] of laidOut.entries()) {
-    if (isDeepStrictEqual([columns, inputs], [found.columns, found.inputs])) continue;
+    if (format === 'jsonl' || isDeepStrictEqual([columns, inputs], [found.columns, found.inputs])) continue;
     const at = columns?.findIndex((name, place) => name !== found.columns?.[place]) ?? -1;
     const [expected, got] = [found.columns, columns].map((names) => names?.[at] ?? `${names?.length} columns`);
     throw otherThanFirst(files[index] as InputFile, files, `the columns, in the same order (${expected})`, `${got}`);
@@ -293,7 +293,7 @@ async function layOutText(
     .replace(/^\uFEFF/, '')
     .split('\n');
   if (!isFirst) return { parts: partsFrom(0) };
-  if (arePlainObjects(lines, model)) return { objects: matchKeys(model, lines, spec), parts: partsFrom(0) };
+  if (arePlainObjects(lines, model)) return { inputs: matchKeys(model, lines, spec), parts: partsFrom(0) };
   const option = (['inputs', 'keep', 'missing'] as const).find((name) => spec[name] !== undefined);
   if (option !== undefined) {
     throw new JobError(
@@ -472,18 +472,9 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
     const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
-    const { name, datatype, batchAxis } = input;
-    if (wanted.length === 1 && input.shape.slice(1).some((size) => size !== 1)) {
-      return {
-        input: name,
-        datatype,
-        shape: [],
-        columns: wanted,
-        list: { name, datatype, shape: input.shape, batchAxis },
-      };
-    }
-    const shape = rowShape(input, wanted);
-    if (!isFailure(shape)) return { input: name, datatype, shape: shapeInModel(input, shape), columns: wanted };
+    const { name, datatype } = input;
+    const found = inputColumnsOf(input, wanted);
+    if (!isFailure(found)) return found;
     if (missing(wanted).length === 0) {
       const cure = `set its columns: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
       const row = input.shape.slice(1).join(', ');

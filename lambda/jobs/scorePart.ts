@@ -31,9 +31,9 @@ import {
 import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
-import { type PieceRow, withKept } from './rowRequests.ts';
-import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
-import type { RowResult } from './tableScores.ts';
+import { visitDocuments } from './results.ts';
+import { type Rows, withKept } from './rows.ts';
+import { createRowScoring, errorOf, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -108,9 +108,9 @@ export function openReader(
 ): PieceReader {
   const { files } = part;
   const open = (file: PartFile): PieceReader => {
-    const idPrefix = file.path === '' ? '' : `${file.path}#`;
-    if (head.format === 'parquet') return openParquet(storage, { ...head, ...file }, file, idPrefix);
-    return openText(storage, { ...head, ...file }, file, maxLineBytes, idPrefix);
+    const ofFile = { ...head, ...file, idPrefix: file.path === '' ? '' : `${file.path}#` };
+    if (head.format === 'parquet') return openParquet(storage, ofFile, file);
+    return openText(storage, ofFile, file, maxLineBytes);
   };
   if (files.length === 1) return open(files[0] as PartFile);
   return {
@@ -358,16 +358,19 @@ async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions)
   for (let isFirst = true; ; isFirst = false) {
     const size = steps.size();
     const step = left.take(Math.max(1, size));
-    if (step.length === 0) return true;
+    if (step === undefined) return true;
     if (size === 0) return false;
     const { count, isTooMuch } = await scoreStep(step, output, options);
     if (output.isOvertaken) return false;
     if (count < step.length && !isTooMuch) {
       // If one row takes more than a whole call, it fails. On a queue it would become a dead letter.
-      if (isFirst && fruitless > 0 && count === 0 && step.length === 1) refuse(step, output, NO_TIME);
+      if (isFirst && fruitless > 0 && count === 0 && step.length === 1) {
+        const { text, failures } = errorOf(step, 0, NO_TIME);
+        output.add(withKept(text, step.keptOf(0)), failures);
+      }
       return false;
     }
-    left.giveBack(step.slice(count));
+    if (count < step.length) left.giveBack(step.slice(count));
   }
 }
 
@@ -377,62 +380,38 @@ type RowsLeft = ReturnType<typeof leftOf>;
 
 /** Returns the rows of a piece after the answered ones. The caller may give rows back to get them again. */
 function leftOf(rows: PieceRows, answered: number) {
-  let back: readonly PieceRow[] = [];
+  const back: Rows[] = [];
+  const take = (max: number): Rows | undefined => {
+    const some = back.shift() ?? rows.take(max);
+    if (some === undefined || some.length <= max) return some;
+    back.unshift(some.slice(max));
+    return some.slice(0, max);
+  };
   for (let left = answered; left > 0; ) {
-    const skipped = rows.take(left).length;
+    const skipped = take(left)?.length ?? 0;
     if (skipped === 0) throw new Error(`expected ${answered} rows that were answered before, got ${answered - left}`);
     left -= skipped;
   }
-  return {
-    take(max: number): readonly PieceRow[] {
-      if (back.length === 0) return rows.take(max);
-      const taken = back.slice(0, max);
-      back = back.slice(max);
-      return taken;
-    },
-    giveBack(given: readonly PieceRow[]): void {
-      back = [...given, ...back];
-    },
-  };
+  return { take, giveBack: (given: Rows) => void back.unshift(given) };
 }
 
 /** @returns number of answered rows at the start of the step, and true if the others were too much to hold */
 async function scoreStep(
-  step: readonly PieceRow[],
+  step: Rows,
   output: Output,
   { scoring, steps }: PieceOptions,
 ): Promise<{ readonly count: number; readonly isTooMuch: boolean }> {
   const startedAt = performance.now();
-  const good = step.filter(({ failed }) => failed === undefined);
-  const { answers: scored, isTooMuch } = await scoring.score(good, steps.time);
-  let next = 0;
-  const answers = step.map((row) => (row.failed === undefined ? scored[next++] : refusalOf(row, row.failed)));
-  const unsettled = answers.indexOf(undefined);
-  const count = unsettled < 0 ? step.length : unsettled;
-  // The texts are read once, because rows of a shared request create them on each access.
-  const texts = answers.map((answer) => answer?.text);
-  const answered = texts.filter((text) => text !== undefined);
-  const characters = answered.reduce((sum, { length }) => sum + length, 0);
-  steps.record(answered.length, performance.now() - startedAt, characters);
-  for (const [index, row] of step.slice(0, count).entries()) {
-    const [text, answer] = [texts[index], answers[index]];
-    if (text === undefined || answer === undefined) throw new Error('expected an answer to every row that was settled');
-    addResult(output, row, { text, failures: answer.failures });
+  const results = await scoring.score(step, steps.time);
+  const documents: (readonly [text: string, failures: readonly Failure[]])[] = [];
+  visitDocuments(results, (text, failures) => void documents.push([text, failures]));
+  const characters = documents.reduce((sum, [{ length }]) => sum + length, 0);
+  steps.record(documents.length, performance.now() - startedAt, characters);
+  for (const [text, failures] of documents) {
+    output.add(text, failures);
     if (output.isFull) await output.put();
   }
-  return { count, isTooMuch };
-}
-
-function addResult(output: Output, { kept }: PieceRow, { text, failures }: RowResult): void {
-  output.add(withKept(text, kept), failures);
-}
-
-function refusalOf(row: PieceRow, failed: Failure): RowResult {
-  return { text: errorRow(row, failed), failures: [failed] };
-}
-
-function refuse(rows: readonly PieceRow[], output: Output, failed: Failure): void {
-  for (const row of rows) addResult(output, row, refusalOf(row, failed));
+  return results;
 }
 
 /** Input of a call after others of its part have ended without an answer. */

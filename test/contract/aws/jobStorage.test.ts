@@ -48,7 +48,8 @@ describe('the storage of jobs', () => {
     const read: string[] = [];
     for (let piece = 0; ; piece++) {
       const rows = await reader.read(piece, () => true);
-      for (const { text } of rows?.take(100) ?? []) read.push(`${text}\n`);
+      const some = rows?.take(100);
+      for (let row = 0; row < (some?.length ?? 0); row++) read.push(`${some?.requestOf(row)}\n`);
       if (rows?.isLast !== false) break;
       if (piece === 0) await setTimeout(3 * patience.answerMs);
     }

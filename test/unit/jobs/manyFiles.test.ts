@@ -156,6 +156,16 @@ describe('a job over many files', () => {
     expect(most.puts).toBeGreaterThan(1);
   });
 
+  it('scores plain objects, and fails only the lines that are none', async () => {
+    const files = { 'in/a.jsonl': '{"x":1}\n', 'in/b.jsonl': '{"x":2}\n{"y":3}\n', 'in/c.jsonl': '\n' };
+    const rows = await runJob(await jobOver('in/', files));
+    expect(rows.map(({ message_id, code }) => [message_id, code])).toEqual([
+      ['a.jsonl#0', undefined],
+      ['b.jsonl#0', undefined],
+      ['b.jsonl#8', 'MISSING_INPUT'],
+    ]);
+  });
+
   it('scores files of Parquet', async () => {
     const file = (...data: number[]) =>
       new Uint8Array(parquetWriteBuffer({ columnData: [{ name: 'x', data, type: 'FLOAT' }] }));
