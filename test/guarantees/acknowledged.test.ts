@@ -126,7 +126,7 @@ describe('Acknowledged: could not be scored or written this time', () => {
           ? FAULTS.denied
           : undefined;
       });
-      const ids = host.send(bodies, (index) => `group ${index % 2}`);
+      const ids = host.send(bodies, (index) => `group-${index % 2}`);
       const [affected, others] = [0, 1].map((group) => ids.filter((_, index) => index % 2 === group)) as [
         string[],
         string[],
