@@ -100,10 +100,10 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
  */
 export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], options: LogGroupOptions): void {
   for (const parent of parents) {
-    for (const resource of parent.node.findAll().filter(isFunction)) {
-      const { logGroupName } = createLogGroup(scope, parent.node.id, options);
-      resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
-    }
+    const functions = parent.node.findAll().filter(isFunction);
+    if (functions.length === 0) continue;
+    const { logGroupName } = createLogGroup(scope, parent.node.id, options);
+    for (const resource of functions) resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
   }
 }
 
