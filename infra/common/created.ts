@@ -146,3 +146,10 @@ export function warnOfKeyPolicy(scope: Construct, id: string, use: string, page:
     `add the statement of ${page} to its policy`;
   warn(scope, id, message);
 }
+
+/** Returns the resource of a construct, to set properties that the construct has no option for. */
+export function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
+  const resource = of.node.defaultChild;
+  if (resource instanceof type) return resource;
+  throw new Error(`${of.node.path}: expected a ${type.name} as its child, got ${resource?.node.path ?? 'none'}`);
+}

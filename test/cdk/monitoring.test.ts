@@ -54,6 +54,13 @@ describe('the alarms', () => {
     expect(alarmsIn(templateOf(scoring))).not.toHaveProperty('DeadLetters');
   });
 
+  it('tell of results before an existing queue deletes them', () => {
+    const stack = createStack();
+    const resultQueue = new Queue(stack, 'Scores', { retentionPeriod: Duration.hours(2) });
+    const { UncollectedResults } = alarmsIn(templateOf(createScoring({ stores: { resultQueue } }, stack)));
+    expect(UncollectedResults).toMatchObject({ above: 3600 });
+  });
+
   it('leave out results that are on no queue', () => {
     expect(alarmsIn(synthesize({ results: ['table'] }))).not.toHaveProperty('UncollectedResults');
   });
