@@ -3,7 +3,7 @@ import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { isShallow } from '../core/outline.ts';
 import type { JobHead } from './jobTypes.ts';
 import { exactly, isBlankLine, isExact } from './rowRequests.ts';
-import { RequestRows, type Rows } from './rows.ts';
+import { type Rows, requestRows } from './rows.ts';
 import { TableBuilder } from './table.ts';
 
 /** Reads lines of text as rows, one after the other. */
@@ -59,23 +59,21 @@ export function lineReaderOf(head: Pick<JobHead, 'columns' | 'inputs' | 'keep' |
 
 /** Reads lines that are requests as they are. */
 function requestReader(): LineReader {
-  let [ids, texts, failures]: [number[], string[], Map<number, Failure>] = [[], [], new Map()];
+  let [ids, texts, failures]: [number[], string[], (Failure | undefined)[]] = [[], [], []];
+  const add = (id: number, text: string, failed?: Failure): void => {
+    ids.push(id);
+    texts.push(text);
+    failures.push(failed);
+  };
   return {
     get length() {
       return ids.length;
     },
-    add(id, text, start, end) {
-      ids.push(id);
-      texts.push(text.slice(start, end));
-    },
-    refuse(id, failed) {
-      failures.set(ids.length, failed);
-      ids.push(id);
-      texts.push('');
-    },
+    add: (id, text, start, end) => add(id, text.slice(start, end)),
+    refuse: (id, failed) => add(id, '', failed),
     take() {
-      const rows = new RequestRows(ids, texts, failures);
-      [ids, texts, failures] = [[], [], new Map()];
+      const rows = requestRows(ids, texts, failures);
+      [ids, texts, failures] = [[], [], []];
       return rows;
     },
   };
