@@ -3,8 +3,8 @@ import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { isShallow } from '../core/outline.ts';
 import type { JobHead } from './jobTypes.ts';
 import { exactly, isBlankLine, isExact } from './rowRequests.ts';
-import { type Rows, requestRows } from './rows.ts';
-import { TableBuilder } from './table.ts';
+import { type IdPrefix, type Rows, requestRows } from './rows.ts';
+import { TableBuilder, type TableOptions } from './table.ts';
 
 /** Reads lines of text as rows, one after the other. */
 export interface LineReader {
@@ -51,17 +51,19 @@ export function readLines(
   return start;
 }
 
+type LinesHead = Pick<JobHead, 'columns' | 'inputs' | 'separator'> & TableOptions;
+
 /** Returns the reader of a file's lines. */
-export function lineReaderOf(head: Pick<JobHead, 'columns' | 'inputs' | 'keep' | 'separator' | 'missing'>): LineReader {
+export function lineReaderOf(head: LinesHead): LineReader {
   if (head.columns !== undefined) return csvReader(head);
-  return head.inputs === undefined ? requestReader() : objectReader(head);
+  return head.inputs === undefined ? requestReader(head) : objectReader(head);
 }
 
 /** Reads lines that are requests as they are. */
-function requestReader(): LineReader {
-  let [ids, texts, failures]: [number[], string[], (Failure | undefined)[]] = [[], [], []];
+function requestReader({ idPrefix = '' }: IdPrefix): LineReader {
+  let [ids, texts, failures]: [string[], string[], (Failure | undefined)[]] = [[], [], []];
   const add = (id: number, text: string, failed?: Failure): void => {
-    ids.push(id);
+    ids.push(`${idPrefix}${id}`);
     texts.push(text);
     failures.push(failed);
   };
@@ -81,10 +83,10 @@ function requestReader(): LineReader {
 
 /** Reads rows into one table after the other. @param add reads a line as a row of a table */
 function tableReader(
-  { inputs = [], keep, missing }: Pick<JobHead, 'inputs' | 'keep' | 'missing'>,
+  { inputs = [], ...options }: Pick<JobHead, 'inputs'> & TableOptions,
   add: (table: TableBuilder, id: number, text: string, start: number, end: number) => void,
 ): LineReader {
-  let table = new TableBuilder(inputs, keep, missing);
+  let table = new TableBuilder(inputs, options);
   return {
     get length() {
       return table.length;
@@ -93,14 +95,14 @@ function tableReader(
     refuse: (id, failed) => table.fail(table.add(id), failed),
     take() {
       const taken = table.finish();
-      table = new TableBuilder(inputs, keep, missing);
+      table = new TableBuilder(inputs, options);
       return taken;
     },
   };
 }
 
 /** Reads lines of CSV. A line with a wrong number of fields, or a cell that is no value, is a row that fails. */
-function csvReader(head: Pick<JobHead, 'columns' | 'inputs' | 'keep' | 'separator' | 'missing'>): LineReader {
+function csvReader(head: LinesHead): LineReader {
   const { columns = [], inputs = [], keep, separator } = head;
   const placeOf = new Map(columns.map((name, place) => [name, place]));
   const placesOf = (names: readonly string[]): number[] => names.map((name) => placeOf.get(name) ?? -1);
@@ -241,7 +243,7 @@ function noRow(expected: number, got: number | undefined): Failure {
  * Reads lines with a plain object each. An input is the value of one key, a number, a text or an array, flat or nested,
  * or the values of several keys.
  */
-function objectReader(head: Pick<JobHead, 'inputs' | 'keep' | 'missing'>): LineReader {
+function objectReader(head: LinesHead): LineReader {
   const { inputs = [], keep } = head;
   const used = [...keep, ...inputs.flatMap(({ columns }) => columns)];
   const readObject = (line: string): JsonObject | Failure => {

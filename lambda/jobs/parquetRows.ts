@@ -2,20 +2,24 @@ import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
 import { parquetSchema } from 'hyparquet';
 import { getTreePath } from 'hyparquet/src/schema.js';
 import { messageOf } from '../core/failure.ts';
-import type { ByteRange, JobHead, JobInput, Part, RowPiece } from './jobTypes.ts';
+import type { ByteRange, JobHead, JobInput, RowPiece, Span } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
 import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type Spend } from './parquetPages.ts';
+import type { IdPrefix } from './rows.ts';
 import { type Table, TableBuilder } from './table.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
-type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
+type ParquetHead = JobInput & IdPrefix & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
  * Opens a reader of the pieces of a Parquet part. A piece is rows of one row group, or several row groups. A row's id
  * is its number in the file, from 0. The reader holds one page of each column, and the bytes around it.
  */
-export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
-  const { rows: pieces = [] } = part;
+export function openParquet(
+  storage: RangeStorage,
+  head: ParquetHead,
+  { rows: pieces = [] }: Pick<Span, 'rows'>,
+): PieceReader {
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let opened: Promise<Contents> | undefined;
   let group: OpenGroup | undefined;
@@ -28,7 +32,7 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
       const file = groupFile(storage, head, chunks);
       group = { number: span.group, file, columns: new Map(), inflation: budgetOf(maxInflation(file.bytes)) };
     }
-    const table = new TableBuilder(head.inputs ?? [], head.keep, head.missing);
+    const table = new TableBuilder(head.inputs ?? [], head);
     for (const one of spans) await decodeRows(group, contents, head, one, table);
     return table.finish();
   };

@@ -15,6 +15,11 @@ export interface Rows {
   slice(from: number, to?: number): Rows;
 }
 
+export interface IdPrefix {
+  /** Beginning of each row's `message_id`, such as the path of its file and `#`. @default '' */
+  readonly idPrefix?: string | undefined;
+}
+
 /** Adds the kept columns of a row to its result, a JSON document. */
 export function withKept(text: string, kept: string | undefined): string {
   return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;

@@ -12,9 +12,9 @@ import {
   type TensorData,
   viewOf,
 } from '../core/tensor.ts';
-import type { InputColumns } from './jobTypes.ts';
+import type { InputColumns, JobHead } from './jobTypes.ts';
 import { type CellReader, cellReader, exactly, isEmpty, isExact, jsonValue, refusal, rowShape } from './rowRequests.ts';
-import type { Rows } from './rows.ts';
+import type { IdPrefix, Rows } from './rows.ts';
 
 /** Elements of one input, row after row. */
 interface TableInput {
@@ -29,7 +29,7 @@ interface TableInput {
 interface Columns {
   readonly inputs: readonly TableInput[];
   readonly kept: readonly (readonly [name: string, values: ArrayLike<unknown>])[];
-  readonly idOf: (row: number) => number;
+  readonly idOf: (row: number) => string;
   /** Reasons why rows cannot be scored, by row. Their elements are arbitrary. */
   readonly failures: ReadonlyMap<number, Failure>;
 }
@@ -52,7 +52,7 @@ export class Table implements Rows {
   }
 
   idOf(row: number): string {
-    return String(this.#columns.idOf(this.#from + row));
+    return this.#columns.idOf(this.#from + row);
   }
 
   failureOf(row: number): Failure | undefined {
@@ -187,16 +187,19 @@ function lengthOf(value: unknown): number {
 /** Maximum bytes of elements in one request, unless one row has more. */
 const BYTES_A_REQUEST = 4 * 1024 * 1024;
 
+export type TableOptions = Pick<JobHead, 'keep' | 'missing'> & IdPrefix;
+
 /** Table that is filled row after row, or column after column. */
 export class TableBuilder {
   /** Model inputs, in order. */
   readonly inputs: readonly Filling[];
   readonly #kept: readonly (readonly [name: string, values: unknown[]])[];
   readonly #ids: number[] = [];
+  readonly #idPrefix: string;
   readonly #failures = new Map<number, Failure>();
 
-  /** @param missing value of empty cells. @default they are errors */
-  constructor(inputs: readonly InputColumns[], keep: readonly string[], missing: string | undefined) {
+  constructor(inputs: readonly InputColumns[], { keep, missing, idPrefix = '' }: TableOptions) {
+    this.#idPrefix = idPrefix;
     this.inputs = inputs.map((input) => fillingOf(input, missing));
     this.#kept = keep.map((name) => [name, []]);
   }
@@ -233,9 +236,9 @@ export class TableBuilder {
   }
 
   finish(): Table {
-    const [ids, failures] = [this.#ids, this.#failures];
+    const [ids, idPrefix, failures] = [this.#ids, this.#idPrefix, this.#failures];
     const inputs = this.inputs.map((input) => input.filled());
-    return new Table({ inputs, kept: this.#kept, idOf: (row) => ids[row] as number, failures }, ids.length);
+    return new Table({ inputs, kept: this.#kept, idOf: (row) => `${idPrefix}${ids[row]}`, failures }, ids.length);
   }
 }
 

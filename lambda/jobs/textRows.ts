@@ -10,10 +10,10 @@ import {
   type JobHead,
   type JobInput,
   type JobStorage,
-  type Part,
+  type Span,
 } from './jobTypes.ts';
 import { fieldsOf, type LineReader, lineReaderOf, readLines } from './lineRows.ts';
-import type { Rows } from './rows.ts';
+import type { IdPrefix, Rows } from './rows.ts';
 
 /** Rows of one piece, in order. Each row is handed out once. */
 export interface PieceRows {
@@ -165,18 +165,24 @@ const NOT_UTF8 = failure('INVALID_JSON', 'line: expected UTF-8, got other bytes;
 const PAST_BYTES = 64 * 1024;
 
 /**
- * Opens a reader of the pieces of a text part, from `part.start` on.
+ * Opens a reader of the pieces of a span of text.
  *
  * | text       | reads                                                                    |
  * | ---------- | ------------------------------------------------------------------------ |
  * | plain      | one ranged GET for each piece, and more if its last line is long          |
  * | compressed | from the beginning: a call that starts in the middle skips what is before |
  *
+ * @param head of the job, with the version and compression of the file
  * @param maxLineBytes longer lines are refused as rows
  */
-export function openText(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
+export function openText(
+  storage: JobStorage,
+  head: JobHead & IdPrefix,
+  { start: first, end: last }: Span,
+  maxLineBytes: number,
+): PieceReader {
   const isPlain = head.compression === 'none';
-  const end = part.end ?? (isPlain ? head.bytes : undefined);
+  const end = last ?? (isPlain ? head.bytes : undefined);
   let stream: StreamWindow | undefined;
   const streamFrom = (place: number): StreamWindow => {
     if (stream !== undefined && stream.bytes().at <= place) return stream;
@@ -194,7 +200,7 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
   };
   const readPiece = async (piece: number, goesOn: GoesOn): Promise<PieceRows | undefined> => {
     if (end === undefined && piece >= MAX_PIECES) throw tooLarge(head);
-    const start = part.start + piece * head.pieceBytes;
+    const start = first + piece * head.pieceBytes;
     if (end !== undefined && start >= end) return undefined;
     const window = await windowFrom(start, goesOn);
     let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
@@ -213,7 +219,7 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
   return {
     read: (piece, goesOn) =>
       readPiece(piece, goesOn).catch((error: unknown) => {
-        throw error instanceof StoppedError ? tooFar(head, part.start + piece * head.pieceBytes) : error;
+        throw error instanceof StoppedError ? tooFar(head, first + piece * head.pieceBytes) : error;
       }),
     close: () => stream?.close(),
   };
@@ -481,20 +487,19 @@ interface Header {
 }
 
 /** Maximum size of a header. Every call reads the names. */
-const MAX_BYTES = 1024 * 1024;
+export const MAX_HEADER_BYTES = 1024 * 1024;
 
-/** @throws JobError if the file does not begin with a header */
-export async function readHeader(
-  storage: JobStorage,
-  input: JobInput,
-  compression: Compression,
-  separator: string | undefined,
-  goesOn?: GoesOn,
-): Promise<Header> {
-  const bytes = Buffer.from(await readStart(storage, input, compression, MAX_BYTES, goesOn));
+/**
+ * Finds the header at the start of a file.
+ *
+ * @param bytes first {@link MAX_HEADER_BYTES} of the text, or all of it
+ * @throws JobError if there is none
+ */
+export function headerIn(bytes: Buffer, input: JobInput, separator: string | undefined): Header {
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
-  if (newline < 0 && bytes.length >= MAX_BYTES) throw noHeader(input, `a first line of more than ${MAX_BYTES} bytes`);
+  if (newline < 0 && bytes.length >= MAX_HEADER_BYTES)
+    throw noHeader(input, `a first line of more than ${MAX_HEADER_BYTES} bytes`);
   if (!isUtf8(line)) throw noHeader(input, 'bytes that are not UTF-8');
   const text = line
     .toString()

@@ -71,6 +71,8 @@ export interface HandlerOptions {
   readonly execArgv?: readonly string[] | undefined;
   /** True if the entry runs in a worker thread, as on Managed Instances. @default false */
   readonly inThread?: boolean;
+  /** True if it stands still between calls, as an environment of Lambda does, with all that it has started. @default false */
+  readonly isFrozen?: boolean;
   /** @default handler */
   readonly entry?: 'handler' | 'jobScore' | 'jobControl';
   readonly cleanUp: CleanUp;
@@ -83,7 +85,7 @@ export interface HandlerOptions {
  */
 export async function startHandler(
   variables: Readonly<Record<string, string>>,
-  { execArgv = [], inThread = false, entry = 'handler', cleanUp }: HandlerOptions,
+  { execArgv = [], inThread = false, isFrozen = false, entry = 'handler', cleanUp }: HandlerOptions,
 ) {
   const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
   const child = fork(ENVIRONMENT, [inThread ? '--in-thread' : entry], {
@@ -99,6 +101,20 @@ export async function startHandler(
     });
   }
   const closed = once(child, 'close').then(([code, signal]) => [code, signal] as const);
+  let frozen: readonly number[] = [];
+  const freeze = (): void => {
+    if (!isFrozen || child.pid === undefined) return;
+    child.kill('SIGSTOP');
+    frozen = scorersOf(child.pid);
+    for (const scorer of frozen) signal(scorer, 'SIGSTOP');
+  };
+  const thaw = (): void => {
+    for (const scorer of frozen) signal(scorer, 'SIGCONT');
+    frozen = [];
+    if (isFrozen) child.kill('SIGCONT');
+  };
+  // Scorers end by themselves when they find their host gone.
+  child.once('exit', thaw);
   const end = async (): Promise<string> => {
     child.kill('SIGKILL');
     await closed;
@@ -110,11 +126,14 @@ export async function startHandler(
   });
   const nextMessage = () => Promise.race([once(child, 'message'), died]);
   await nextMessage();
+  freeze();
   /** @throws Error of the name that the handler's has, or with what was printed before the process ended */
   const call = async (event: unknown, timeoutMs: number, traceHeader?: string): Promise<unknown> => {
+    thaw();
     // Where the process has gone, that is told below.
     child.send({ event, timeoutMs, traceHeader } satisfies Invoking, () => {});
     const [answer]: Invoked[] = await nextMessage();
+    freeze();
     if (answer === undefined || 'response' in answer) return answer?.response;
     throw Object.assign(new Error(answer.errorMessage), { name: answer.errorType });
   };
@@ -135,6 +154,15 @@ export async function startHandler(
     printed: () => printed,
     end,
   };
+}
+
+/** Sends a signal to a process that may have ended. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
 }
 
 /** The scorers that a process has started, by their process IDs. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import type { ByteRange, Part, Spec } from '../../../lambda/jobs/jobTypes.ts';
+import type { ByteRange, Span, Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../../lambda/jobs/parquetRows.ts';
 import { layOutParquet } from '../../../lambda/jobs/planJob.ts';
 import type { Rows } from '../../../lambda/jobs/rows.ts';
@@ -236,7 +236,7 @@ describe('a row group of many pages', () => {
     };
     const limit = { storage, partBytes: 2 ** 40, pieceBytes: 2 ** 20 };
     const { inputs, parts } = await layOutParquet(input, {}, lineModel(), limit);
-    const [part] = parts as readonly [Part];
+    const [part] = parts as readonly [Span];
     spans.length = 0;
     const reader = openParquet(storage, { ...input, inputs, keep: ['note'], missing: undefined }, part);
     let [number, largest] = [0, 0];
