@@ -1,13 +1,14 @@
 import { WriteStream } from 'node:tty';
-import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import type { S3Client } from '@aws-sdk/client-s3';
 import type { Batchscore, JobOptions, JobStatus } from '../client/index.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
+import { findFiles, type InputFile, isListing, listFiles } from '../lambda/jobs/inputFiles.ts';
 import { readHead } from '../lambda/jobs/jobObjects.ts';
-import { COMPRESSIONS, FORMATS, type Format } from '../lambda/jobs/jobTypes.ts';
-import { countRows } from '../lambda/jobs/planJob.ts';
+import { COMPRESSIONS, FORMATS, type Format, type JobInput, type JobStorage } from '../lambda/jobs/jobTypes.ts';
+import { countRows, FILES_A_PART } from '../lambda/jobs/planJob.ts';
 import {
   COLUMN_OPTIONS,
   columnSpec,
@@ -32,7 +33,9 @@ order, under the output prefix of the deployment.
 
   submit s3://BUCKET/KEY  start the job of an object; the same version, asked for in the same
                           way, is one job. One that started a job as it was put is that job.
-                          Prints its ID, with --json as an object
+                          Prints its ID, with --json as an object. A KEY that ends in / stands for
+                          all objects under it, one with * for those that match, and one that ends
+                          in .manifest for those that it names
   status JOB              how it stands
   wait JOB                wait until it has ended
   cancel JOB              end it; what is finished stays
@@ -194,25 +197,33 @@ async function estimateOf(
 ): Promise<Estimate> {
   const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
   if (key === '') throw new UsageError(`expected s3://BUCKET/KEY, got '${uri}'`);
-  const { ETag: etag = '', ContentLength: bytes = 0 } = await s3
-    .send(new HeadObjectCommand({ Bucket: bucket, Key: key }))
-    .catch((cause: unknown) => {
-      throw new Error(`expected ${uri} to be there, it cannot be read; check the key and the permissions`, { cause });
-    });
   const storage = createJobStorage({ s3, bucket });
-  const { rows, textBytes, isCompressed } = await countRows(storage, { bucket, key, etag, bytes }, spec);
+  const files = await filesOf(storage, { bucket, key });
+  const [first] = files as readonly [InputFile];
+  const { rows, textBytes, isCompressed } = await countRows(storage, first, spec);
+  // The other files are taken to be like the first.
+  const times = files.reduce((sum, { bytes }) => sum + bytes, 0) / Math.max(1, first.bytes);
   const { partBytes, pieceBytes } = JOB_RANGES;
   return estimate(
     {
       ...of,
-      rows,
-      bytes: textBytes,
+      rows: Math.round(rows * times),
+      bytes: Math.round(textBytes * times),
+      files: files.length,
       architecture: 'arm64',
       partBytes: isCompressed ? Math.max(1, textBytes) : partBytes.default,
       pieceBytes: pieceBytes.default,
     },
     PRICES,
   );
+}
+
+async function filesOf(storage: JobStorage, input: Pick<JobInput, 'bucket' | 'key'>): Promise<readonly InputFile[]> {
+  if (isListing(input.key)) return listFiles(storage, input);
+  const found = await storage.look(input.key);
+  const { bucket, key } = input;
+  if (found === undefined) throw new Error(`expected s3://${bucket}/${key} to be there, it is not; check the key`);
+  return findFiles(storage, { ...input, ...found });
 }
 
 function describeEstimate({ rows, parts, pieces, minutes, dollars: cost, dollarsPerMillion }: Estimate): string {
@@ -334,7 +345,7 @@ async function fetchResults(args: readonly string[]): Promise<number> {
 /** Reads the head of a job. @throws UsageError if its rows have no columns */
 async function headOf(where: { readonly s3: S3Client; readonly bucket: string }, { job, output }: JobStatus) {
   const head = await readHead(createJobStorage(where), output.slice(`s3://${where.bucket}/`.length));
-  if (head?.outputs === undefined || (head.inputs ?? head.objects) === undefined) {
+  if (head?.outputs === undefined || head.inputs === undefined) {
     throw new UsageError(
       `--format: expected jsonl for ${job}, whose rows are requests: a table needs rows with columns`,
     );
@@ -352,8 +363,7 @@ async function* tableOf(
   yield Buffer.from(table.head);
   for await (const chunk of chunks) {
     const lines = Buffer.from(chunk).toString().split('\n');
-    const rows = lines.filter((line) => line !== '').map((text) => ({ result: { text } }));
-    for (const piece of table.rows(rows)) yield Buffer.from(piece);
+    for (const piece of table.documents(lines.filter((line) => line !== ''))) yield Buffer.from(piece);
   }
   yield Buffer.from(table.end());
 }
@@ -385,6 +395,7 @@ function describe({
   job,
   state,
   pieces,
+  files,
   rows = 0,
   errors = {},
   failedParts = [],
@@ -409,7 +420,8 @@ function describe({
   const failed = Object.entries(errors).map(([name, count]) => `, ${name} ${count}`);
   const given =
     failedParts.length > 0 ? `; given up: ${plural(failedParts.length, 'piece')}, see ${output}failed/` : '';
-  return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}`;
+  const ofFiles = files === undefined ? '' : ` of ${plural(files, 'file')}`;
+  return `${job} is done: ${plural(rows, 'row')}${ofFiles} in ${output}data/${failed.join('')}${given}`;
 }
 
 function firstErrors({ reasons = {} }: JobStatus): string[] {
@@ -421,6 +433,7 @@ function firstErrors({ reasons = {} }: JobStatus): string[] {
 interface EstimateInput {
   readonly rows: number;
   readonly bytes: number;
+  readonly files: number;
   /** Rows per second in one call. */
   readonly rowsPerSecond: number;
   readonly concurrency: number;
@@ -468,11 +481,11 @@ const MIB_A_GIB = 1024;
  * excludes cold starts, retries and logs. It assumes that all calls start at once.
  */
 export function estimate(input: EstimateInput, prices: Prices): Estimate {
-  const { rows, bytes, rowsPerSecond, concurrency, memoryMb, architecture, partBytes, pieceBytes } = input;
-  const parts = Math.max(1, Math.ceil(bytes / partBytes));
+  const { rows, bytes, files, rowsPerSecond, concurrency, memoryMb, architecture, partBytes, pieceBytes } = input;
+  const parts = Math.max(1, Math.ceil(bytes / partBytes), Math.ceil(files / FILES_A_PART));
   const whole = Math.floor(bytes / partBytes);
   const rest = bytes - whole * partBytes;
-  const pieces = whole * Math.ceil(partBytes / pieceBytes) + Math.ceil(rest / pieceBytes);
+  const pieces = Math.max(files, whole * Math.ceil(partBytes / pieceBytes) + Math.ceil(rest / pieceBytes));
   const seconds = rows / rowsPerSecond;
   const gbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
   const calls = (parts * prices.lambdaMillionRequests) / 1e6;

@@ -231,38 +231,52 @@ export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGen
 }
 
 /** Yields the lines that end in the same chunk together. A mebibyte of line breaks is a million lines. */
-export async function* linesTogether(stream: AsyncIterable<Buffer | string>): AsyncGenerator<readonly string[]> {
+async function* linesTogether(stream: AsyncIterable<Buffer | string>): AsyncGenerator<readonly string[]> {
+  let number = 0;
+  for await (const text of textsOf(stream, () => number)) {
+    const lines = text.split('\n');
+    if (text.endsWith('\n')) lines.pop();
+    number += lines.length;
+    yield text.includes('\r') ? lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line)) : lines;
+  }
+}
+
+/**
+ * Yields texts of whole lines, with their ends. It omits a byte order mark at the start.
+ *
+ * @param linesBefore returns the number of lines in the texts before
+ * @throws Error naming the line that is not UTF-8 or is too long
+ */
+export async function* textsOf(
+  stream: AsyncIterable<Buffer | string>,
+  linesBefore: () => number,
+): AsyncGenerator<string> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
-  let number = 0;
-  const take = (end: Buffer): readonly string[] => {
-    const lines = decodeLines(pending.length === 0 ? end : Buffer.concat([...pending, end]), number + 1);
-    number += lines.length;
+  let isStart = true;
+  const take = (end: Buffer): string => {
+    const bytes = pending.length === 0 ? end : Buffer.concat([...pending, end]);
+    const text = isUtf8(bytes) ? decode(bytes, linesBefore() + 1) : decodeSingly(bytes, linesBefore() + 1);
+    const own = isStart && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
     pending = [];
     pendingBytes = 0;
-    return lines;
+    isStart = false;
+    return own;
   };
   for await (const chunk of stream) {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk);
-    const end = bytes.lastIndexOf(NEWLINE);
-    if (end >= 0) yield take(bytes.subarray(0, end));
-    const rest = bytes.subarray(end + 1);
+    const end = bytes.lastIndexOf(NEWLINE) + 1;
+    if (end > 0) yield take(bytes.subarray(0, end));
+    const rest = bytes.subarray(end);
     if (rest.length === 0) continue;
     pending.push(rest);
     pendingBytes += rest.length;
     if (pendingBytes > MAX_LINE_BYTES) {
-      throw new Error(`line ${number + 1}: expected at most ${MAX_LINE_BYTES} bytes, got more; cut it into several`);
+      const number = linesBefore() + 1;
+      throw new Error(`line ${number}: expected at most ${MAX_LINE_BYTES} bytes, got more; cut it into several`);
     }
   }
   if (pending.length > 0) yield take(NOTHING);
-}
-
-/** @param first number of the first line */
-function decodeLines(bytes: Buffer, first: number): readonly string[] {
-  const text = isUtf8(bytes) ? decode(bytes, first) : decodeSingly(bytes, first);
-  const own = first === 1 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
-  const lines = own.split('\n');
-  return own.includes('\r') ? lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line)) : lines;
 }
 
 /** @throws Error naming the line that is not UTF-8 */
@@ -313,17 +327,20 @@ export interface LineBatchLimits {
  * Yields the nonblank lines of a stream in batches, so that memory does not grow with the file.
  *
  * @param signal ends the sequence after the requested batch, without a partial batch
- * @param separator separator of CSV
  */
-export async function* batchesOfLines(
+export function batchesOfLines(
   input: Readable,
   limits: LineBatchLimits,
   signal: AbortSignal,
-  separator?: string,
 ): AsyncGenerator<readonly Line[]> {
+  return untilAborted(gathered(addAbortSignal(signal, input), limits), signal);
+}
+
+/** Ends a sequence after the value that is requested when the signal aborts, whatever its source then throws. */
+export async function* untilAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   try {
-    for await (const batch of gathered(addAbortSignal(signal, input), limits, separator)) {
-      yield batch;
+    for await (const value of values) {
+      yield value;
       if (signal.aborted) return;
     }
   } catch (error) {
@@ -331,18 +348,14 @@ export async function* batchesOfLines(
   }
 }
 
-async function* gathered(
-  input: Readable,
-  limits: LineBatchLimits,
-  separator: string | undefined,
-): AsyncGenerator<readonly Line[]> {
+async function* gathered(input: Readable, limits: LineBatchLimits): AsyncGenerator<readonly Line[]> {
   let batch: Line[] = [];
   let characters = 0;
   let number = 0;
   for await (const lines of linesTogether(input)) {
     for (const text of lines) {
       number += 1;
-      if (text === '' || isBlankLine(text, separator)) continue;
+      if (text === '' || isBlankLine(text)) continue;
       if (batch.length > 0 && characters + text.length > limits.characters) {
         yield batch;
         batch = [];

@@ -11,6 +11,7 @@ import type * as z from 'zod';
 import { createExecutions } from '../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { hasCode } from '../lambda/core/failure.ts';
+import { etagOf, type InputFile, isListing, listFiles } from '../lambda/jobs/inputFiles.ts';
 import {
   cancelledKey,
   dataKeys,
@@ -65,12 +66,14 @@ export interface WaitOptions {
 /** Jobs of a deployment, which score files in S3. */
 export interface Jobs {
   /**
-   * Starts the job of an object, `s3://bucket/key`, in its current version. The settings are those of the nearest
-   * `_job.json` above it, overridden by `options`, which have the same format. For example, columns may be ranges such
-   * as `p0..p63`. If putting the object has already started a job with these settings, that job is returned.
+   * Starts the job of an object, `s3://bucket/key`, in its current version. A key that ends in `/` stands for all
+   * objects under it, one with `*` for those that match, and one that ends in `.manifest` for those that it names. The
+   * settings are those of the nearest `_job.json` above it, overridden by `options`, which have the same format. For
+   * example, columns may be ranges such as `p0..p63`. If putting the object has already started a job with these
+   * settings, that job is returned.
    *
-   * @throws Error if an option is invalid, the object does not exist or is outside the prefix that jobs read, it has
-   * started a job with other settings, or the columns are too many for Step Functions
+   * @throws Error if an option is invalid, there is no object or one outside the prefix that jobs read, it has started
+   * a job with other settings, or the columns are too many for Step Functions
    */
   submit(uri: string, options?: JobOptions): Promise<SubmittedJob>;
   /** @throws Error if the job does not exist */
@@ -85,7 +88,7 @@ export interface Jobs {
   /** Scores the pieces without a report, of a job that has ended. @throws Error if the job is running */
   resume(job: string): Promise<SubmittedJob>;
   /**
-   * Yields all results in input order, as chunks of JSON lines.
+   * Yields all results as chunks of JSON lines: files in the order of their paths, and the rows of each in order.
    *
    * @throws Error if the job is not done, and after the last chunk if the number of results differs from the number of
    * rows
@@ -128,14 +131,15 @@ export function createJobs(settings: JobSettings): Jobs {
           `output: expected keys under s3://${bucket}/${settings.outputPrefix}, got ${outputPrefix}; choose a folder there`,
         );
       }
-      const input = await headOf(settings, uri);
+      const { input, files } = await inputOf(settings, storage, uri);
       const folder = await settingsOf(input.key, { storage, inputPrefix: settings.inputPrefix });
       const concurrency = Math.min(
         asked.concurrency ?? folder.concurrency ?? settings.concurrency,
         settings.concurrency,
       );
       const spec = { ...folder.spec, ...asked.spec };
-      const own = again ? undefined : await startedByItself(settings, input, folder.spec, spec);
+      if (!again) refuseStarted(settings, uri, files);
+      const own = again || files.length > 0 ? undefined : await startedByItself(settings, input, folder.spec, spec);
       if (own !== undefined) return { job: own.job, isNew: false, folder: own.folder };
       // Without this check, a running job would be started again.
       const job = jobId(input, spec);
@@ -192,23 +196,43 @@ export function createJobs(settings: JobSettings): Jobs {
   return jobs;
 }
 
-async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Promise<JobInput> {
+/** @returns the input of a job, and its files if it is a prefix or a glob */
+async function inputOf(
+  { s3, bucket, inputPrefix }: JobSettings,
+  storage: JobStorage,
+  uri: string,
+): Promise<{ readonly input: JobInput; readonly files: readonly InputFile[] }> {
   const [, asked, key] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
   if (asked !== bucket || !key?.startsWith(inputPrefix)) {
     throw new Error(
       `input: expected an object where jobs read, s3://${bucket}/${inputPrefix}…, got '${uri}'; put it there, as aws s3 cp FILE does`,
     );
   }
+  if (isListing(key)) {
+    const files = await listFiles(storage, { bucket, key });
+    const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    return { input: { bucket, key, etag: etagOf(files), bytes }, files };
+  }
   try {
     const { ETag: etag, ContentLength: bytes = 0 } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
     if (etag === undefined) throw new Error('S3 told no ETag');
-    return { bucket, key, etag, bytes };
+    return { input: { bucket, key, etag, bytes }, files: [] };
   } catch (cause) {
     if (hasCode(cause, 'ECONNREFUSED')) throw cause;
     throw new Error(`input: expected ${uri} to be there, it cannot be read; check the key and the permissions`, {
       cause,
     });
   }
+}
+
+/** @throws Error if files of a prefix or a glob start jobs by themselves, because they would be scored twice */
+function refuseStarted(settings: JobSettings, uri: string, files: readonly InputFile[]): void {
+  const started = files.find(({ key }) => startsByItself(key, settings));
+  if (started === undefined) return;
+  throw new Error(
+    `input: expected files in a folder whose name begins with _ in ${uri}, got ${started.key}, which starts a job by ` +
+      'itself as soon as it is put; move the files, or score them twice with again (batchscore job submit --again)',
+  );
 }
 
 /**
@@ -253,10 +277,7 @@ function isAskedFor(asked: Spec, head: JobHead): boolean {
     separator,
     missing,
   } = head.format === 'csv' ? withSeparator(head.key, asked) : asked;
-  const columnsOf = new Map([
-    ...(head.inputs ?? []).map(({ input, columns }) => [input, columns] as const),
-    ...(head.objects ?? []).map(({ spec, columns }) => [spec.name, columns] as const),
-  ]);
+  const columnsOf = new Map([...(head.inputs ?? []).map(({ input, columns }) => [input, columns] as const)]);
   return (
     isSameOrOpen(model, head.model) &&
     isSameOrOpen(version, head.version) &&
@@ -349,7 +370,7 @@ export interface JobStatus {
    * resumed.
    */
   readonly state: 'running' | 'done' | 'failed' | 'cancelled';
-  /** Input as `s3://bucket/key`. `output` is the URI of the job's folder in the same form. */
+  /** Input as it was submitted, `s3://bucket/key`. `output` is the URI of the job's folder in the same form. */
   readonly input: string;
   readonly output: string;
   /**
@@ -357,6 +378,8 @@ export interface JobStatus {
    * the complete input would tell.
    */
   readonly pieces: { readonly done: number; readonly all: number | undefined } | undefined;
+  /** Number of files, of a job that is done and whose input is not one object. */
+  readonly files?: number | undefined;
   /** Number of rows, of a job that is done. */
   readonly rows?: number | undefined;
   /** Error results by code, of a job that is done. */
@@ -379,8 +402,8 @@ async function statusOf(storage: JobStorage, { start, status, error, cause }: Ex
     const manifest = await parsed(storage, manifestKey(folder), MANIFEST);
     if (manifest === undefined)
       throw new Error(`${about.output}: expected the manifest of a job that is done, got none`);
-    const { rows, errors, reasons, failedParts } = manifest;
-    return { ...about, pieces, rows, errors, reasons, failedParts };
+    const { files, rows, errors, reasons, failedParts } = manifest;
+    return { ...about, pieces, files, rows, errors, reasons, failedParts };
   }
   if (state === 'running') return { ...about, pieces };
   const said = await parsed(storage, failureKey(folder), FAILURE);

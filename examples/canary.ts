@@ -1,4 +1,4 @@
-// New versions in steps: a tenth of the traffic for ten minutes, then all of it, unless an alarm undoes the deployment.
+// New versions in steps: a tenth of the traffic for 15 minutes, then all of it, unless an alarm undoes the deployment.
 import { App, Duration, Size, Stack } from 'aws-cdk-lib';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';

@@ -254,7 +254,7 @@ export const SETTINGS = {
     variable: 'BATCHSCORE_DEADLINE_MARGIN_MS',
     ...whole({ min: 1, max: 60_000 }),
     default: 1_000,
-    doc: 'Milliseconds kept free before the deadline: no run starts that is expected to end in them, and a run is given up when half of them are left',
+    doc: 'Reserve before the deadline, in ms: a run expected to end in it does not start, and a run that lasts until half of it is given up',
   },
   maxAgeSeconds: {
     variable: 'BATCHSCORE_MAX_AGE_SECONDS',
@@ -338,7 +338,7 @@ export const SETTINGS = {
       (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
     ),
     isRequired: true,
-    doc: 'URL of the request queue; of several shards, all URLs, comma-separated',
+    doc: 'URL of the request queue; with shards, all URLs, comma-separated',
   },
   results: {
     variable: 'BATCHSCORE_RESULTS',

@@ -1,12 +1,12 @@
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
 import type { TensorSpec } from '../../lambda/core/model.ts';
-import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
+import { DATATYPES, type Datatype, elementCount, elementsPerRow, type Tensor } from '../../lambda/core/tensor.ts';
+import { encodeData } from '../../lambda/core/values.ts';
 import type { Format, JobHead } from '../../lambda/jobs/jobTypes.ts';
 import { spanOf } from '../../lambda/jobs/parquetFooter.ts';
-import { type PieceRow, withKept } from '../../lambda/jobs/rowRequests.ts';
-import { TableRow } from '../../lambda/jobs/tableRows.ts';
-import { type RowResult, TableResult } from '../../lambda/jobs/tableScores.ts';
+import { type Results, type SharedScores, visitDocuments, visitResults } from '../../lambda/jobs/results.ts';
+import { withKept } from '../../lambda/jobs/rows.ts';
 
 /** Returns the format of a results file by the extension of its name. The default is lines of JSON. */
 export function formatOfResults(path = ''): Format {
@@ -17,7 +17,9 @@ export function formatOfResults(path = ''): Format {
 /** Writer of a results file: its head, its rows, and its end. */
 export interface ResultFile {
   readonly head: string;
-  rows(results: readonly RowOut[]): readonly (string | Uint8Array)[];
+  rows(results: Results): readonly (string | Uint8Array)[];
+  /** Does the same with results that are JSON documents with the kept columns. */
+  documents(texts: readonly string[]): readonly (string | Uint8Array)[];
   end(): string | Uint8Array;
   /**
    * Prepares to continue a results file whose rows and end are written.
@@ -31,16 +33,6 @@ export interface ResultFile {
 
 const asIs = async (_: string, bytes: number): Promise<number> => bytes;
 
-/** Row and its result. The text in a job's results includes the kept columns. */
-export interface RowOut {
-  readonly result: Pick<RowResult, 'text'>;
-  readonly row?: PieceRow | undefined;
-}
-
-function textIn({ result, row }: RowOut): string {
-  return withKept(result.text, row?.kept);
-}
-
 /**
  * Creates a writer. A table has a row for each row of the input file, and a requests file may have many results per
  * row.
@@ -51,65 +43,83 @@ function textIn({ result, row }: RowOut): string {
 export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
   if (format === 'parquet') return parquetResults(outputs, kept);
   if (format === 'csv') return csvResults(outputs, kept);
-  return { head: '', rows: (results) => joinLines(results.map(textIn)), end: () => '', resume: asIs };
-}
-
-type Outputs = NonNullable<JobHead['outputs']>;
-
-function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
-  const { columns, outputs: outputColumns, cellsOfResult } = resultColumns(outputs, kept);
-  const areFloats = columns.map(({ datatype }) => isFloat(datatype));
-  const writers = outputColumns.map(cellsWriter);
-  const lineOf = (out: RowOut): string => {
-    const { row, result } = out;
-    if (row instanceof TableRow && result instanceof TableResult) return lineOfTable(row, result, writers);
-    const cells = cellsOfResult(out);
-    return cells.map((cell, at) => cellOf(cell, areFloats[at])).join(',');
-  };
   return {
-    head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
-    rows: (results) => joinLines(results.map(lineOf)),
+    head: '',
+    rows(results) {
+      const texts: string[] = [];
+      visitDocuments(results, (text) => void texts.push(text));
+      return joinLines(texts);
+    },
+    documents: joinLines,
     end: () => '',
     resume: asIs,
   };
 }
 
-/**
- * Formats the line of a row that shared a request. It is separate because most rows are of this kind, and it builds
- * only the texts that they need.
- */
-function lineOfTable(row: TableRow, result: TableResult, writers: readonly CellsWriter[]): string {
-  let line = row.id;
-  for (const value of row.keptValues()) line += `,${cellOf(value)}`;
-  for (const write of writers) line += write(result);
-  return `${line},,`;
-}
+type Outputs = NonNullable<JobHead['outputs']>;
 
-/** Formats the cells of one output, each after a comma. */
-type CellsWriter = (result: TableResult) => string;
-
-function cellsWriter(output: OutputColumns): CellsWriter {
-  const { name, elements } = output;
-  if (elements === undefined) {
-    return (result) =>
-      cellsOf(output, result.valuesOf(name))
-        .map((cell) => `,${cellOf(cell)}`)
-        .join('');
-  }
-  const datatype = output.columns[0]?.datatype;
-  const isText = datatype === undefined || DATATYPES[datatype].kind === 'string';
-  const formatted = isText ? cellOf : isFloat(datatype) ? floatCell : String;
-  return (result) => {
-    const { texts, width, start } = result.textsOf(name) ?? { texts: [], width: 0, start: 0 };
-    if (width !== elements) throw otherWidth(output, width);
-    let cells = '';
-    for (let at = start; at < start + width; at++) cells += `,${formatted(texts[at] as string)}`;
-    return cells;
+function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
+  const { columns, outputs: outputColumns, cellsOfDocument } = resultColumns(outputs, kept);
+  const areFloats = columns.map(({ datatype }) => isFloat(datatype));
+  const lineOfDocument = (text: string): string =>
+    cellsOfDocument(text)
+      .map((cell, at) => cellOf(cell, areFloats[at]))
+      .join(',');
+  return {
+    head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
+    rows(results) {
+      const { rows } = results;
+      const lines: string[] = [];
+      let written: SharedScores | undefined;
+      let texts: readonly CellTexts[] = [];
+      visitResults(results, {
+        single: (row, { text }) => void lines.push(lineOfDocument(withKept(text, rows.keptOf(row)))),
+        shared(row, scores, place) {
+          if (scores !== written)
+            texts = outputColumns.map((output, at) => cellTexts(output, scores.outputs[at] as Tensor));
+          written = scores;
+          let line = rows.idOf(row);
+          for (let column = 0; column < kept.length; column++)
+            line += `,${cellOf(scores.table.keptValue(column, row))}`;
+          for (const { cells, width } of texts) {
+            for (let at = place * width; at < (place + 1) * width; at++) line += `,${cells[at]}`;
+          }
+          lines.push(`${line},,`);
+        },
+      });
+      return joinLines(lines);
+    },
+    documents: (documents) => joinLines(documents.map(lineOfDocument)),
+    end: () => '',
+    resume: asIs,
   };
 }
 
-function floatCell(text: string): string {
-  return INFINITIES.get(text) ?? text;
+/** Cells of one output, row after row. */
+interface CellTexts {
+  readonly cells: readonly string[];
+  /** Cells of a row. */
+  readonly width: number;
+}
+
+function cellTexts(output: OutputColumns, { datatype, shape, data }: Tensor): CellTexts {
+  const width = elementsPerRow(shape);
+  if (output.elements === undefined) {
+    const arrays = Array.from({ length: shape[0] as number }, (_, row) =>
+      encodeData(datatype, data, row * width, (row + 1) * width),
+    );
+    return { cells: arrays.map((elements) => cellOf(`[${elements}]`)), width: 1 };
+  }
+  refuseOtherWidth(output, width);
+  if (Array.isArray(data)) return { cells: data.map((text) => cellOf(text)), width };
+  const text = encodeData(datatype, data);
+  const cells = text.split(',');
+  return { cells: text.includes('"') ? cells.map((cell) => cellOf(unquoted(cell), isFloat(datatype))) : cells, width };
+}
+
+/** JSON has numbers in quotes if they are not finite, or if a double does not hold them. */
+function unquoted(text: string): string {
+  return text.startsWith('"') ? text.slice(1, -1) : text;
 }
 
 function isFloat(datatype: Datatype | undefined): boolean {
@@ -136,7 +146,7 @@ function joinLines(lines: readonly string[]): string[] {
 const CELLS_A_GROUP = 100_000;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
-  const { columns, cellsOfResult } = resultColumns(outputs, kept);
+  const { columns, outputs: outputColumns, cellsOfDocument } = resultColumns(outputs, kept);
   const table = columns.map(({ name, datatype = 'BYTES' }) => ({
     name,
     ...PARQUET_TYPES[datatype],
@@ -160,15 +170,33 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
     if (rows > 0) parquet.write({ columnData, rowGroupSize: rows });
     for (const column of table) column.data = [];
   };
+  /** @param cells those at the end may be left out */
+  const addRow = (cells: readonly unknown[]): void => {
+    for (let at = 0; at < table.length; at++) {
+      const { data, of } = table[at] as (typeof table)[number];
+      data.push(cells[at] === undefined || cells[at] === null ? null : of(cells[at]));
+    }
+    if ((table[0]?.data.length ?? 0) >= groupRows) writeGroup();
+  };
   return {
     head: '',
     rows(results) {
-      for (const out of results) {
-        const cells = cellsOfResult(out);
-        for (const [at, { data, of }] of table.entries())
-          data.push(cells[at] === undefined || cells[at] === null ? null : of(cells[at]));
-        if ((table[0]?.data.length ?? 0) >= groupRows) writeGroup();
-      }
+      const { rows } = results;
+      visitResults(results, {
+        single: (row, { text }) => addRow(cellsOfDocument(withKept(text, rows.keptOf(row)))),
+        shared(row, { table, outputs }, place) {
+          const cells: unknown[] = [rows.idOf(row)];
+          for (let column = 0; column < kept.length; column++) cells.push(table.keptValue(column, row));
+          for (let at = 0; at < outputColumns.length; at++) {
+            addCells(cells, outputColumns[at] as OutputColumns, outputs[at] as Tensor, place);
+          }
+          addRow(cells);
+        },
+      });
+      return [taken()];
+    },
+    documents(texts) {
+      for (const text of texts) addRow(cellsOfDocument(text));
       return [taken()];
     },
     end() {
@@ -196,8 +224,22 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   };
 }
 
+/** Adds the elements of one row of an output. */
+function addCells(cells: unknown[], output: OutputColumns, { datatype, shape, data }: Tensor, row: number): void {
+  const width = elementsPerRow(shape);
+  const [from, to] = [row * width, (row + 1) * width];
+  if (output.elements === undefined) cells.push(`[${encodeData(datatype, data, from, to)}]`);
+  else {
+    refuseOtherWidth(output, width);
+    for (let at = from; at < to; at++) cells.push(data[at]);
+  }
+}
+
 const INT32 = { type: 'INT32', of: Number } as const;
-const INT64 = { type: 'INT64', of: (cell: unknown) => BigInt(String(cell)) } as const;
+const INT64 = {
+  type: 'INT64',
+  of: (cell: unknown) => (typeof cell === 'bigint' ? cell : BigInt(String(cell))),
+} as const;
 const FLOAT = { type: 'FLOAT', of: Number } as const;
 const TEXT = { type: 'STRING', of: textOf } as const;
 /** Parquet type of each datatype, and the conversion of a JSON value to it. */
@@ -264,22 +306,8 @@ function resultColumns(given: Outputs, kept: readonly string[]) {
     ...outputs.flatMap((output) => output.columns),
     ...[...own, ...errorNames].map(textColumn),
   ];
-  const cellsOfResult = (out: RowOut): readonly unknown[] => {
-    const { row, result: found } = out;
-    if (row instanceof TableRow && found instanceof TableResult) {
-      const cells: unknown[] = [row.id, ...row.keptValues()];
-      for (const output of outputs) cells.push(...cellsOf(output, found.valuesOf(output.name)));
-      cells.push(undefined, undefined);
-      return cells;
-    }
-    const {
-      message_id: id,
-      code,
-      error,
-      outputs: scores,
-      result,
-      kept: carried = {},
-    }: Result = JSON.parse(textIn(out));
+  const cellsOfDocument = (text: string): readonly unknown[] => {
+    const { message_id: id, code, error, outputs: scores, result, kept: carried = {} }: Result = JSON.parse(text);
     return [
       id,
       ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : undefined)),
@@ -289,7 +317,7 @@ function resultColumns(given: Outputs, kept: readonly string[]) {
       error,
     ];
   };
-  return { columns, outputs, cellsOfResult };
+  return { columns, outputs, cellsOfDocument };
 }
 
 function columnsOf({ name, shape, datatype }: TensorSpec, names: Set<string>): OutputColumns {
@@ -317,15 +345,16 @@ function takeName(name: string, prefix: 'output' | 'result', names: Set<string>)
   return name;
 }
 
-function cellsOf({ name, elements, columns }: OutputColumns, data: readonly unknown[] | undefined): readonly unknown[] {
-  if (data === undefined) return columns.map(() => undefined);
-  if (elements === undefined) return [data];
-  if (data.length === elements) return data;
-  throw otherWidth({ name, elements }, data.length);
+function cellsOf(output: OutputColumns, data: readonly unknown[] | undefined): readonly unknown[] {
+  if (data === undefined) return output.columns.map(() => undefined);
+  if (output.elements === undefined) return [data];
+  refuseOtherWidth(output, data.length);
+  return data;
 }
 
-function otherWidth({ name, elements }: Pick<OutputColumns, 'name' | 'elements'>, got: number): Error {
-  return new Error(
+function refuseOtherWidth({ name, elements }: OutputColumns, got: number): void {
+  if (got === elements) return;
+  throw new Error(
     `output '${name}': expected ${elements} elements a row, as the model says, got ${got}; write the results ` +
       'as lines of JSON',
   );

@@ -1,26 +1,19 @@
+import { addAbortSignal, type Readable } from 'node:stream';
 import { preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import { isShallow } from '../../lambda/core/outline.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
+import { type LineReader, lineReaderOf, readLines } from '../../lambda/jobs/lineRows.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
 import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
-import {
-  arePlainObjects,
-  fieldsOf,
-  isRequest,
-  type LineReader,
-  matchKeys,
-  type PieceRow,
-  requestOfLine,
-  requestOfObject,
-} from '../../lambda/jobs/rowRequests.ts';
-import { rowsOfFields } from '../../lambda/jobs/tableRows.ts';
+import { arePlainObjects, fieldsOf, isBlankLine, isRequest, matchKeys } from '../../lambda/jobs/rowRequests.ts';
+import type { Rows } from '../../lambda/jobs/rows.ts';
 import { UsageError } from '../arguments.ts';
-import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
+import { batchesOfLines, type InputFile, type LineBatchLimits, textsOf, untilAborted } from '../textFiles.ts';
 
 export interface RowBatch {
-  readonly rows: readonly PieceRow[];
+  readonly rows: Rows;
   /** Share of the file up to the last row, from 0 to 1. Undefined if the file's size is unknown. */
   readonly share: number | undefined;
 }
@@ -41,9 +34,12 @@ export async function* rowBatches(
 ): AsyncGenerator<RowBatch> {
   if (input.bytes === 0) throw noRows(options.name, 'an empty file');
   let isEmpty = skip === 0;
-  for await (const batch of batchesIn(input, options, signal, skip)) {
+  let left = skip;
+  for await (const { rows, share } of batchesIn(input, options, signal)) {
     isEmpty = false;
-    yield batch;
+    const skipped = Math.min(left, rows.length);
+    left -= skipped;
+    if (skipped < rows.length) yield { rows: rows.slice(skipped), share };
   }
   if (isEmpty && !signal.aborted) throw noRows(options.name, 'none');
 }
@@ -52,33 +48,52 @@ function noRows(name: string, got: string): Error {
   return new Error(`${name}: expected rows to score, got ${got}; check what wrote it`);
 }
 
-async function* batchesIn(
-  input: InputFile,
-  options: RowOptions,
-  signal: AbortSignal,
-  skip: number,
-): AsyncGenerator<RowBatch> {
-  if (options.format === 'parquet') {
-    yield* parquetBatches(input, options, signal, skip);
-    return;
+function batchesIn(input: InputFile, options: RowOptions, signal: AbortSignal): AsyncGenerator<RowBatch> {
+  if (options.format === 'parquet') return parquetBatches(input, options, signal);
+  if (options.format !== 'csv') return jsonBatches(input, options, signal);
+  return untilAborted(csvBatches(addAbortSignal(signal, input.stream), input, options), signal);
+}
+
+async function* csvBatches(stream: Readable, { shareOf }: InputFile, options: RowOptions): AsyncGenerator<RowBatch> {
+  const { limits, spec } = options;
+  let reader: LineReader | undefined;
+  let [lines, characters, bytes] = [0, 0, 0];
+  let share: number | undefined;
+  for await (const text of textsOf(stream, () => lines)) {
+    const textBytes = Buffer.byteLength(text);
+    let at = 0;
+    while (reader === undefined && at < text.length) {
+      const end = text.indexOf('\n', at);
+      const header = text.slice(at, end < 0 ? undefined : end).replace(/\r$/, '');
+      lines += 1;
+      at = end < 0 ? text.length : end + 1;
+      if (!isBlankLine(header, spec.separator)) reader = readerOfCsv(header, options);
+    }
+    while (reader !== undefined && at < text.length) {
+      const from = at;
+      at = readLines(text, from, reader, limits.lines, spec.separator, () => ++lines);
+      characters += at - from;
+      share = shareOf(bytes + (textBytes * Math.min(at, text.length)) / text.length);
+      if (reader.length < limits.lines && characters < limits.characters) continue;
+      if (reader.length > 0) yield { rows: reader.take(), share };
+      characters = 0;
+    }
+    bytes += textBytes;
   }
-  let lines: Lines | undefined;
+  if (reader !== undefined && reader.length > 0) yield { rows: reader.take(), share };
+}
+
+async function* jsonBatches(input: InputFile, options: RowOptions, signal: AbortSignal): AsyncGenerator<RowBatch> {
+  let reader: LineReader | undefined;
   let bytes = 0;
-  let left = skip;
-  const separator = options.format === 'csv' ? options.spec.separator : undefined;
-  for await (const batch of batchesOfLines(input.stream, options.limits, signal, separator)) {
-    const isFirst = lines === undefined;
-    lines ??= linesOf(
-      batch.map(({ text }) => text),
-      options,
-    );
-    const { read } = lines;
-    for (const { text } of batch) bytes += Buffer.byteLength(text) + 1;
-    const all = isFirst && lines.hasHeader ? batch.slice(1) : batch;
-    const rows = all.slice(left);
-    left = Math.max(0, left - all.length);
-    if (rows.length === 0) continue;
-    yield { rows: rows.map(({ number, text }) => read(text, String(number))), share: input.shareOf(bytes) };
+  for await (const batch of batchesOfLines(input.stream, options.limits, signal)) {
+    const texts = batch.map(({ text }) => text);
+    reader ??= readerOfJson(texts, options);
+    for (const { number, text } of batch) {
+      bytes += Buffer.byteLength(text) + 1;
+      reader.add(number, text, 0, text.length);
+    }
+    yield { rows: reader.take(), share: input.shareOf(bytes) };
   }
 }
 
@@ -90,7 +105,6 @@ async function* parquetBatches(
   { bytes, readRange }: InputFile,
   { model, name, spec, limits }: RowOptions,
   signal: AbortSignal,
-  skip: number,
 ): AsyncGenerator<RowBatch> {
   if (bytes === undefined) {
     throw new UsageError(`${name}: expected a file of Parquet, whose columns lie apart, got a pipe; save it first`);
@@ -102,30 +116,18 @@ async function* parquetBatches(
   const pieces = parts.flatMap(({ rows = [] }) => rows);
   const all = pieces.at(-1)?.to ?? 0;
   const reader = openParquet(storage, { ...file, ...spec, inputs, keep: spec.keep ?? [] }, { rows: pieces });
-  let left = skip;
   for (const [piece, { from, to }] of pieces.entries()) {
-    if (left >= to - from) {
-      left -= to - from;
-      continue;
-    }
     const found = await reader.read(piece, () => true);
     for (let end = from; found !== undefined && end < to && !signal.aborted; ) {
-      const taken = found.take(limits.lines);
-      end += taken.length;
-      const rows = taken.slice(left);
-      left = Math.max(0, left - taken.length);
-      if (rows.length > 0) yield { rows, share: end / all };
+      const rows = found.take(limits.lines);
+      if (rows === undefined) break;
+      end += rows.length;
+      yield { rows, share: end / all };
     }
   }
 }
 
-/** Reader of lines, and whether the first line names columns. */
-interface Lines {
-  readonly read: LineReader;
-  readonly hasHeader: boolean;
-}
-
-function linesOf(batch: readonly string[], options: RowOptions): Lines {
+function readerOfJson(batch: readonly string[], options: RowOptions): LineReader {
   const { model, name, format, spec, takesRequests } = options;
   if (format === undefined && !batch.some((line) => /^\s*[{[]/.test(line))) {
     throw new Error(
@@ -133,24 +135,18 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
     );
   }
   if (format === undefined || format === 'objects') refuseRowsInOneLine(batch, name);
-  switch (format ?? (arePlainObjects(batch, model) ? 'objects' : 'requests')) {
-    case 'csv':
-      return { read: readerOfCsv(batch[0] ?? '', options), hasHeader: true };
-    case 'objects':
-      return {
-        read: requestOfObject({ ...spec, objects: matchKeys(model, batch, spec), keep: spec.keep ?? [] }),
-        hasHeader: false,
-      };
-    default:
-      refuseColumns(spec, 'requests, one a line');
-      if (!takesRequests) {
-        throw new UsageError(
-          'expected rows of a data file for results as a table, got requests; write the results as jsonl, or give CSV ' +
-            'or plain objects',
-        );
-      }
-      return { read: requestOfLine, hasHeader: false };
+  if ((format ?? (arePlainObjects(batch, model) ? 'objects' : 'requests')) === 'objects') {
+    const { keep = [], missing } = spec;
+    return lineReaderOf({ inputs: matchKeys(model, batch, spec), keep, missing });
   }
+  refuseColumns(spec, 'requests, one a line');
+  if (!takesRequests) {
+    throw new UsageError(
+      'expected rows of a data file for results as a table, got requests; write the results as jsonl, or give CSV ' +
+        'or plain objects',
+    );
+  }
+  return lineReaderOf({ keep: [] });
 }
 
 /** Refuses a file with all rows in one array or object. pandas writes this by default. */
@@ -168,7 +164,7 @@ function refuseRowsInOneLine(batch: readonly string[], name: string): void {
 function readerOfCsv(header: string, { model, name, spec }: RowOptions): LineReader {
   const columns = fieldsOf(header, spec.separator);
   if (columns === undefined) throw noHeader(name, 'a quoted name that does not end');
-  return rowsOfFields({ ...spec, columns, inputs: matchColumns(model, columns, spec), keep: spec.keep ?? [] });
+  return lineReaderOf({ ...spec, columns, inputs: matchColumns(model, columns, spec), keep: spec.keep ?? [] });
 }
 
 function noHeader(name: string, got: string): Error {

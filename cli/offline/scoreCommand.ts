@@ -13,8 +13,10 @@ import { CONFIG_FILE, isVersion } from '../../lambda/core/places.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
-import { type PieceRow, withSeparator } from '../../lambda/jobs/rowRequests.ts';
-import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
+import type { Results } from '../../lambda/jobs/results.ts';
+import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
+import type { Rows } from '../../lambda/jobs/rows.ts';
+import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { deployedFiles } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
@@ -43,7 +45,7 @@ import {
   unfinishedPath,
   writeWhole,
 } from '../textFiles.ts';
-import { createResultFile, formatOfResults, type ResultFile, type RowOut } from './resultFiles.ts';
+import { createResultFile, formatOfResults, type ResultFile } from './resultFiles.ts';
 import {
   type BatchLimits,
   DATA_FORMATS,
@@ -255,9 +257,9 @@ async function scoreAll(
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', progress.stop);
   let rows = before;
   let isWhole = false;
-  const written = async function* (found: readonly RowOut[], share: number | undefined) {
+  const written = async function* (found: Results, share: number | undefined) {
     yield* file.rows(found);
-    rows += found.length;
+    rows += found.rows.length;
     const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
     progress.update({ rows, errors, share });
   };
@@ -305,10 +307,10 @@ async function* scoredInTurn(
   scoring: OfflineScoring,
   signal: AbortSignal,
   before: number,
-): AsyncGenerator<{ readonly found: readonly RowOut[]; readonly share: number | undefined }> {
+): AsyncGenerator<{ readonly found: Results; readonly share: number | undefined }> {
   const ended = new AbortController();
   const batches = rowBatches(input, options, AbortSignal.any([signal, ended.signal]), before);
-  const pending: { readonly found: Promise<RowOut[]>; readonly share: number | undefined }[] = [];
+  const pending: { readonly found: Promise<Results>; readonly share: number | undefined }[] = [];
   const read = (): Promise<RowBatch | undefined> =>
     handled(batches.next().then(({ done, value }) => (done === true ? undefined : value)));
   let next = read();
@@ -488,8 +490,8 @@ function settingsDigest(folder: string): string {
 }
 
 interface OfflineScoring {
-  /** Returns the result of each row, in order. @throws Error if a row has no result */
-  score(rows: readonly PieceRow[]): Promise<RowOut[]>;
+  /** Scores rows and counts them. @throws Error if a row has no result */
+  score(rows: Rows): Promise<Results>;
   readonly summary: Readonly<OfflineSummary>;
 }
 
@@ -521,21 +523,20 @@ export function createOfflineScoring(
   return {
     summary,
     async score(rows) {
-      const { answers } = await scoring.score(rows.filter(({ failed }) => failed === undefined));
-      let next = 0;
-      return rows.map((row) => {
-        const { failed } = row;
-        const result = failed === undefined ? answers[next++] : { text: errorRow(row, failed), failures: [failed] };
-        if (result === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
-        const { failures } = result;
-        summary.lines += 1;
-        if (failures.length === 0) summary.scored += 1;
-        for (const { code, message } of failures) {
+      const results = await scoring.score(rows);
+      if (results.count < rows.length)
+        throw new Error(`line ${rows.idOf(results.count)}: expected an answer, got none`);
+      summary.lines += rows.length;
+      summary.scored += rows.length;
+      for (const [row, result] of results.single.entries()) {
+        if (result === undefined || result.failures.length === 0) continue;
+        summary.scored -= 1;
+        for (const { code, message } of result.failures) {
           summary.errors[code] = (summary.errors[code] ?? 0) + 1;
-          summary.reasons[code] ??= { line: row.id, error: message };
+          summary.reasons[code] ??= { line: rows.idOf(row), error: message };
         }
-        return { row, result };
-      });
+      }
+      return results;
     },
   };
 }

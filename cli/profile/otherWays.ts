@@ -73,6 +73,7 @@ function job(question: SettingsQuestion): Way {
     {
       rows,
       bytes: (rows * messages.messageBytes) / messages.requestsPerMessage,
+      files: 1,
       rowsPerSecond: 1000 / msOfRow(question, vcpusOf(memoryMb)),
       concurrency: JOB_RANGES.concurrency.default,
       memoryMb,

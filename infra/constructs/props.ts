@@ -125,8 +125,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   /** Existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
   /**
-   * Time after which an object of the new payload bucket is deleted, whole days, up to 3,650. It must be as long as
-   * messages and results may point to it: at least 14 days, 18 with FIFO queues, and at least `resultTtl`.
+   * Time after which an object of the new payload bucket is deleted, whole days, up to 3,650. It must outlast
+   * the messages and results that point to it: at least 14 days, 18 with FIFO queues, and at least `resultTtl`.
    * @default 30 days
    */
   readonly payloadExpiry?: Duration;

@@ -28,13 +28,13 @@ export interface AlarmThresholds {
   /**
    * Maximum percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments
    * and throttles of a store cause a few retries.
-   * @default 5, or half of the share that a new version gets first if that is lower
+   * @default the lower of 5 and half of the first step of `trafficRouting`
    */
   readonly retriedPercent: number;
   /**
    * Maximum percent of the requests that are answered with an error, 0 to 99, in two of three periods. Producers cause
    * single errors.
-   * @default 50, or half of the share that a new version gets first if that is lower
+   * @default the lower of 50 and half of the first step of `trafficRouting`
    */
   readonly errorPercent: number;
 }

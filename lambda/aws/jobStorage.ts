@@ -76,8 +76,12 @@ export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobS
     look: (Key) =>
       ask(Key, () =>
         unlessMissing(async () => {
-          const { Metadata, ContentLength = 0 } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key }));
-          return { about: Metadata?.about ?? '', bytes: ContentLength };
+          const {
+            Metadata,
+            ContentLength = 0,
+            ETag = '',
+          } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key }));
+          return { about: Metadata?.about ?? '', etag: ETag, bytes: ContentLength };
         }),
       ),
     async remove(Key) {
@@ -88,10 +92,10 @@ export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobS
       do {
         const command = new ListObjectsV2Command({ Bucket: bucket, Prefix, ContinuationToken });
         const page = await ask(Prefix, () => s3.send(command));
-        for (const { Key, Size } of page.Contents ?? []) {
-          if (Key === undefined || Size === undefined)
-            throw new Error(`s3://${bucket}/${Prefix}: expected keys and sizes of objects, got none`);
-          yield { key: Key, bytes: Size };
+        for (const { Key, ETag, Size } of page.Contents ?? []) {
+          if (Key === undefined || ETag === undefined || Size === undefined)
+            throw new Error(`s3://${bucket}/${Prefix}: expected keys, ETags and sizes of objects, got none`);
+          yield { key: Key, etag: ETag, bytes: Size };
         }
         ContinuationToken = page.NextContinuationToken;
       } while (ContinuationToken !== undefined);

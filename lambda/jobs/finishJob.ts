@@ -9,7 +9,9 @@ import {
   failedKeys,
   failureKey,
   manifestKey,
+  type Place,
   parseObject,
+  partAndPieceIn,
   placeIn,
   planKey,
   readHead,
@@ -29,6 +31,7 @@ import {
   type JobStorage,
   type Manifest,
   type Part,
+  pieceIn,
   piecesOf,
   REPORT,
   type Reasons,
@@ -171,14 +174,18 @@ export async function finishJob(
   const lost = await findWithoutResults(storage, folder, parts, reports);
   if (lost.length > 0) throw resultsMissing(folder, lost);
 
-  const checkpoints = await checkpointsOf(storage, folder, [...failed.values()]);
+  const partOf = new Map(parts.map((part) => [part.part, part]));
+  const at = ({ part, piece }: Pick<Report, 'part' | 'piece'>): Place =>
+    placeIn(folder, partOf.get(part) as Part, piece);
+  const checkpoints = await checkpointsOf(storage, at, [...failed.values()]);
   const total = totalOf([...reports.values()], [...checkpoints.values()]);
   const ofGivenUp = [...checkpoints].map(([{ part, piece }, { errors }]) => ({ part, piece, errors }));
-  const reasons = await reasonsOf(storage, folder, [...reports.values(), ...ofGivenUp]);
-  const { job, bucket, key, etag, bytes, model, version, plannedAt } = head;
+  const reasons = await reasonsOf(storage, at, [...reports.values(), ...ofGivenUp]);
+  const { job, bucket, key, etag, bytes, files, model, version, plannedAt } = head;
   const manifest: Manifest = {
     job,
     input: { bucket, key, etag, bytes },
+    files,
     model,
     version,
     rows: total.rows,
@@ -242,16 +249,21 @@ async function findWithoutResults(
     if (own === undefined) found.set(place, { objects: 1, bytes, firstRow: at.row, lastRow: at.row });
     else Object.assign(own, { objects: own.objects + 1, bytes: own.bytes + bytes, lastRow: at.row });
   }
-  const rowsOf = new Map(
-    parts.flatMap(({ part, rows = [] }) => rows.map(({ from, to }, piece) => [placeOf(part, piece), to - from])),
-  );
-  const isWhole = ([place, { rows, objects, bytesOut }]: readonly [string, Report]): boolean => {
-    if (rows !== (rowsOf.get(place) ?? rows)) return false;
+  const partOf = new Map(parts.map((part) => [part.part, part]));
+  const isWhole = ([place, { part, piece, rows, objects, bytesOut }]: readonly [string, Report]): boolean => {
+    if (rows !== (plannedRows(partOf.get(part), piece) ?? rows)) return false;
     const own = found.get(place);
     if (own === undefined) return rows === 0 && objects === 0;
     return own.objects === objects && own.bytes === bytesOut && own.firstRow === 0 && own.lastRow < rows;
   };
   return [...reports].filter((entry) => !isWhole(entry)).map(([, { part, piece }]) => reportKey('', part, piece));
+}
+
+/** Returns the number of rows of a piece of Parquet, or undefined for text. */
+function plannedRows(part: Part | undefined, piece: number): number | undefined {
+  const found = part && pieceIn(part, piece);
+  const rows = found?.file?.rows?.[found.piece];
+  return rows && rows.to - rows.from;
 }
 
 async function readAll<T extends { readonly part: number; readonly piece: number }>(
@@ -266,7 +278,7 @@ async function readAll<T extends { readonly part: number; readonly piece: number
   };
   const reads: Promise<T | undefined>[] = [];
   for await (const { key } of storage.list(prefix)) {
-    if (placeIn(key) !== undefined) reads.push(limit(() => read(key)));
+    if (partAndPieceIn(key) !== undefined) reads.push(limit(() => read(key)));
   }
   const all = (await Promise.all(reads)).filter((one) => one !== undefined);
   return new Map(all.map((one) => [placeOf(one.part, one.piece), one]));
@@ -279,11 +291,11 @@ function placeOf(part: number, piece: number): string {
 /** Reads the checkpoints of failed pieces: rows that earlier calls have scored. */
 async function checkpointsOf(
   storage: JobStorage,
-  folder: string,
+  at: (piece: FailedPiece) => Place,
   failed: readonly FailedPiece[],
 ): Promise<Map<FailedPiece, Checkpoint>> {
   const limit = pLimit(READING);
-  const read = async (one: FailedPiece) => [one, await readCheckpoint(storage, { folder, ...one })] as const;
+  const read = async (one: FailedPiece) => [one, await readCheckpoint(storage, at(one))] as const;
   return new Map(await Promise.all(failed.map((one) => limit(() => read(one)))));
 }
 
@@ -302,15 +314,15 @@ function totalOf(
  */
 async function reasonsOf(
   storage: JobStorage,
-  folder: string,
+  at: (piece: Pick<Report, 'part' | 'piece'>) => Place,
   pieces: readonly Pick<Report, 'part' | 'piece' | 'errors'>[],
 ): Promise<Reasons> {
   const reasons: Record<string, Reasons[string]> = {};
   const lacks = (errors: Report['errors']) => Object.keys(errors).some((code) => !Object.hasOwn(reasons, code));
   const inOrder = pieces.toSorted((one, other) => one.part - other.part || one.piece - other.piece);
-  for (const { part, piece, errors } of inOrder) {
-    for (let row = 0; lacks(errors); ) {
-      const key = dataKey(folder, part, piece, row);
+  for (const piece of inOrder) {
+    for (let row = 0; lacks(piece.errors); ) {
+      const key = dataKey(at(piece), row);
       const there = await storage.look(key);
       if (there === undefined) break;
       const answered = parseObject(ANSWERED, there.about, key);

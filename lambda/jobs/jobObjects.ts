@@ -1,12 +1,25 @@
 import type * as z from 'zod';
 import { parseIfJson } from '../core/json.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part } from './jobTypes.ts';
+import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part, pieceIn } from './jobTypes.ts';
 
 /*
  * Keys of a job's objects, all under one folder. They depend only on part and piece, so a repeated call writes the same
- * objects. In key order, the data objects hold the rows in input order.
+ * objects. In key order, the data objects of a file hold its rows in order.
  */
+
+/** Place of a piece. */
+export interface Place {
+  readonly folder: string;
+  readonly part: number;
+  readonly piece: number;
+  /** Path of the piece's file. Empty if the input of the job is one object. */
+  readonly path: string;
+}
+
+export function placeIn(folder: string, part: Part, piece: number): Place {
+  return { folder, part: part.part, piece, path: pieceIn(part, piece).file?.path ?? '' };
+}
 
 const PIECE_DIGITS = 4;
 /** A piece has at most 64 MiB, and so fewer rows. */
@@ -20,8 +33,9 @@ export function dataKeys(folder: string): string {
 }
 
 /** Returns the key of a piece's results from `row` on, counted from the piece's first row. */
-export function dataKey(folder: string, part: number, piece: number, row: number): string {
-  return `${dataKeys(folder)}part-${place(part, piece)}-${digits(row, ROW_DIGITS)}.jsonl`;
+export function dataKey({ folder, part, piece, path }: Place, row: number): string {
+  const under = path === '' ? '' : `${path}/`;
+  return `${dataKeys(folder)}${under}part-${place(part, piece)}-${digits(row, ROW_DIGITS)}.jsonl`;
 }
 
 export function reportKeys(folder: string): string {
@@ -100,7 +114,7 @@ export function dataPlaceIn(key: string) {
 }
 
 /** Parses a key of {@link reportKey} or {@link failedKey}. */
-export function placeIn(key: string): { readonly part: number; readonly piece: number } | undefined {
+export function partAndPieceIn(key: string): { readonly part: number; readonly piece: number } | undefined {
   const [, part, piece] = /\/(\d+)-(\d+)\.json$/.exec(key) ?? [];
   return part === undefined ? undefined : { part: Number(part), piece: Number(piece) };
 }

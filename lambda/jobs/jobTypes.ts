@@ -43,15 +43,20 @@ const SPEC = z.object({
   /** Character between CSV fields. @default a comma */
   separator: separator.optional(),
   /**
-   * Value of an empty cell or null in an input of numbers or booleans, such as `nan` or `0`. In a text input such a
-   * cell is always an empty text. @default an error
+   * Value of an empty cell or null in an input of numbers or booleans, such as `nan` or `0`. In a text input an
+   * empty cell is an empty text, and null is too if this is given. @default an error
    */
   missing: z.string().optional(),
 });
 export type Spec = z.infer<typeof SPEC>;
 
-const input = { bucket: z.string(), key: z.string(), etag: z.string(), bytes: count };
+const file = { key: z.string(), etag: z.string(), bytes: count };
+const input = { bucket: z.string(), ...file };
 
+/**
+ * Input of a job: an object, a manifest of objects, or all objects under a prefix or a glob. A prefix and a glob have
+ * the hash of their listing as the ETag.
+ */
 export interface JobInput {
   readonly bucket: string;
   readonly key: string;
@@ -90,29 +95,26 @@ const INPUT_COLUMNS = z.object({
 });
 export type InputColumns = z.infer<typeof INPUT_COLUMNS>;
 
-/** Columns of one model input for rows that are plain objects. The layout of an array is detected row by row. */
-const OBJECT_INPUT = z.object({ spec: TENSOR, columns: names });
-export type ObjectInput = z.infer<typeof OBJECT_INPUT>;
-
 /** Result of planning, for every call. It is written once, before the plan. */
 export const JOB_HEAD = z.object({
   ...input,
   job: z.string(),
   model: z.string(),
   version: z.string(),
+  /** Number of files, if the input is not one object. */
+  files: count.optional(),
   format: z.enum(FORMATS),
+  /** Compression of the first file. */
   compression: z.enum(COMPRESSIONS),
   partBytes: z.int().min(1),
   pieceBytes: z.int().min(1),
   parts: count,
-  /** Undefined for compressed objects, whose number of pieces is unknown until they are read. */
+  /** Undefined with a compressed file whose number of pieces is unknown until it is read. */
   pieces: count.optional(),
   /** CSV only: names in the header, in order. */
   columns: names.optional(),
-  /** CSV and Parquet only. */
+  /** Undefined if the rows are requests. */
   inputs: z.array(INPUT_COLUMNS).readonly().optional(),
-  /** JSON lines of plain objects only. */
-  objects: z.array(OBJECT_INPUT).readonly().optional(),
   /** Outputs in each result, or `own` if a transform makes the result. */
   outputs: z.array(TENSOR).readonly().or(z.literal('own')).optional(),
   keep: names,
@@ -127,20 +129,35 @@ const ROW_PIECE = z.object({ group: count, from: count, to: count });
 export type RowPiece = z.infer<typeof ROW_PIECE>;
 
 /**
- * Work of one child of the map: one line of the plan.
+ * Span of a file.
  *
- * | object          | `start`, `end`                              | pieces                      |
+ * | file            | `start`, `end`                              | pieces                      |
  * | --------------- | ------------------------------------------- | --------------------------- |
  * | text            | bytes, `end` exclusive                      | `pieceBytes` of the head    |
  * | compressed text | decompressed bytes; the `end` is unknown    | `pieceBytes` of the head    |
  * | Parquet         | rows, `end` exclusive                       | listed in `rows`            |
  */
-export const PART = z.object({
-  part: count,
+const SPAN = z.object({
   start: count,
-  /** Undefined if the part ends where the text ends. */
+  /** Undefined if the span ends where the text ends. */
   end: count.optional(),
   rows: z.array(ROW_PIECE).readonly().optional(),
+});
+export type Span = z.infer<typeof SPAN>;
+
+const PART_FILE = SPAN.extend({
+  ...file,
+  /** Path in the results. Empty if the input of the job is one object. */
+  path: z.string(),
+  compression: z.enum(COMPRESSIONS),
+});
+export type PartFile = z.infer<typeof PART_FILE>;
+
+/** Work of one child of the map: one line of the plan. */
+export const PART = z.object({
+  part: count,
+  /** One file, or several small files of one piece each. */
+  files: z.array(PART_FILE).min(1).readonly(),
   /** Pieces without a report, if the job is resumed. @default all */
   only: z.array(count).readonly().optional(),
   /** Pieces with a report, if the job is resumed and the number of pieces is unknown. @default none */
@@ -176,6 +193,8 @@ export type Report = z.infer<typeof REPORT>;
 export const FAILED_PIECE = z.object({
   part: count,
   piece: count,
+  /** Path of the file, if the input of the job is not one object. */
+  path: z.string().optional(),
   code: z.string(),
   error: z.string(),
   /** Manifest only: number of rows at the start of the piece that have results. */
@@ -189,13 +208,15 @@ export const ANSWERED = z.object({ rows: z.int().min(1), errors });
 export const MANIFEST = z.object({
   job: z.string(),
   input: z.object(input),
+  /** Number of files, if the input is not one object. */
+  files: count.optional(),
   model: z.string(),
   version: z.string(),
   rows: count,
   errors,
   reasons: reasons.optional(),
   failedParts: z.array(FAILED_PIECE).readonly(),
-  /** Objects under `prefix`. The order of their keys is the order of the input. */
+  /** Objects under `prefix`. The order of their keys is the order of each file. */
   data: z.object({ prefix: z.string(), objects: count }),
   bytesIn: count,
   bytesOut: count,
@@ -218,9 +239,12 @@ export const JOB_CODES = [
 type JobCode = (typeof JOB_CODES)[number];
 
 export class JobError extends Error {
+  readonly code: JobCode;
+
   constructor(code: JobCode, message: string) {
     super(message);
     this.name = code;
+    this.code = code;
   }
 }
 
@@ -231,17 +255,15 @@ export interface ByteRange {
 }
 
 /**
- * Splits `bytes` into parts, in order and without gaps. An empty object has one empty part, because a plan needs at
+ * Splits `bytes` into spans, in order and without gaps. An empty object has one empty span, because a plan needs at
  * least one line.
  *
  * @param start first byte of the rows, after a header
  */
-export function partsOf(bytes: number, partBytes: number, start = 0): Part[] {
-  const parts: Part[] = [];
-  for (let at = start; at < bytes; at += partBytes) {
-    parts.push({ part: parts.length, start: at, end: Math.min(at + partBytes, bytes) });
-  }
-  return parts.length > 0 ? parts : [{ part: 0, start, end: Math.max(start, bytes) }];
+export function spansOf(bytes: number, partBytes: number, start = 0): Span[] {
+  const spans: Span[] = [];
+  for (let at = start; at < bytes; at += partBytes) spans.push({ start: at, end: Math.min(at + partBytes, bytes) });
+  return spans.length > 0 ? spans : [{ start, end: Math.max(start, bytes) }];
 }
 
 function pieceCount({ start, end }: ByteRange, pieceBytes: number): number {
@@ -249,9 +271,19 @@ function pieceCount({ start, end }: ByteRange, pieceBytes: number): number {
 }
 
 /** Returns the number of pieces of a part, or undefined if only reading it all tells. */
-export function piecesOf({ start, end, rows }: Part, pieceBytes: number): number | undefined {
+export function piecesOf({ files }: Pick<Part, 'files'>, pieceBytes: number): number | undefined {
+  const [{ start, end, rows }] = files as readonly [PartFile];
+  if (files.length > 1) return files.length;
   if (rows !== undefined) return rows.length;
   return end === undefined ? undefined : pieceCount({ start, end }, pieceBytes);
+}
+
+/** Returns the file of a piece, and the number of the piece in it. The file is undefined past the last piece. */
+export function pieceIn(
+  { files }: Part,
+  piece: number,
+): { readonly file: PartFile | undefined; readonly piece: number } {
+  return files.length === 1 ? { file: files[0], piece } : { file: files[piece], piece: 0 };
 }
 
 /** Returns the first piece to score at or after `piece`, or Infinity if there is none. */
@@ -277,8 +309,8 @@ export interface JobStorage {
   put(key: string, body: string | Uint8Array): Promise<void>;
   /** Puts an object with metadata `about` if its key does not exist. @returns true if the object was put */
   putNew(key: string, body: Uint8Array, about: string): Promise<boolean>;
-  /** Returns the metadata and size of an object that {@link putNew} put, or undefined if it does not exist. */
-  look(key: string): Promise<{ readonly about: string; readonly bytes: number } | undefined>;
+  /** Returns size and version of an object and the metadata of {@link putNew}, or undefined if it does not exist. */
+  look(key: string): Promise<{ readonly about: string; readonly etag: string; readonly bytes: number } | undefined>;
   remove(key: string): Promise<void>;
-  list(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
+  list(prefix: string): AsyncIterable<{ readonly key: string; readonly etag: string; readonly bytes: number }>;
 }

@@ -1,25 +1,29 @@
 import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
 import { parquetSchema } from 'hyparquet';
 import { getTreePath } from 'hyparquet/src/schema.js';
-import { type Failure, messageOf } from '../core/failure.ts';
-import type { ByteRange, InputColumns, JobHead, JobInput, Part, RowPiece } from './jobTypes.ts';
+import { messageOf } from '../core/failure.ts';
+import type { ByteRange, JobHead, JobInput, RowPiece, Span } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
 import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type Spend } from './parquetPages.ts';
-import { inputFiller, type Table, type TableInput, TableRow } from './tableRows.ts';
+import type { IdPrefix } from './rows.ts';
+import { type Table, TableBuilder } from './table.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
-type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
+type ParquetHead = JobInput & IdPrefix & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
  * Opens a reader of the pieces of a Parquet part. A piece is rows of one row group, or several row groups. A row's id
  * is its number in the file, from 0. The reader holds one page of each column, and the bytes around it.
  */
-export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
-  const { rows: pieces = [] } = part;
+export function openParquet(
+  storage: RangeStorage,
+  head: ParquetHead,
+  { rows: pieces = [] }: Pick<Span, 'rows'>,
+): PieceReader {
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let opened: Promise<Contents> | undefined;
   let group: OpenGroup | undefined;
-  const decode = async (span: RowPiece): Promise<Decoded> => {
+  const decode = async (span: RowPiece): Promise<Table> => {
     opened ??= readFooter(storage, head).then(contentsOf);
     const contents = await opened;
     const spans = byGroup(contents, span);
@@ -28,16 +32,16 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
       const file = groupFile(storage, head, chunks);
       group = { number: span.group, file, columns: new Map(), inflation: budgetOf(maxInflation(file.bytes)) };
     }
-    const blocks: Block[] = [];
-    for (const one of spans) blocks.push(await decodeRows(group, contents, head, one));
-    return blocks;
+    const table = new TableBuilder(head.inputs ?? [], head);
+    for (const one of spans) await decodeRows(group, contents, head, one, table);
+    return table.finish();
   };
   return {
     async read(piece) {
       const span = pieces[piece];
       if (span === undefined) return undefined;
       const isLast = piece === pieces.length - 1;
-      return rowsOf(await decode(span), span, { isLast, columns: names.size });
+      return rowsOf(await decode(span), { isLast, columns: names.size });
     },
     close: () => {
       group = undefined;
@@ -90,20 +94,14 @@ function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): Gr
   return spans;
 }
 
-interface Block extends Table {
-  readonly span: GroupRows;
-  readonly failed: ReadonlyMap<number, Failure>;
-}
-
-/** Blocks in order, without gaps. */
-type Decoded = readonly Block[];
-
+/** Adds rows of one row group to a table. */
 async function decodeRows(
   opened: OpenGroup,
   contents: Contents,
-  { key, inputs = [], keep, missing }: ParquetHead,
+  { key, inputs = [], keep }: ParquetHead,
   span: GroupRows,
-): Promise<Block> {
+  table: TableBuilder,
+): Promise<void> {
   const { start, from, to } = span;
   const rows = { from: from - start, to: to - start };
   const found = new Map<string, DecodedArray>();
@@ -124,12 +122,15 @@ async function decodeRows(
       );
     }
   };
-  const failed = new Map<number, Failure>();
-  const filled: TableInput[] = [];
-  for (const input of inputs) filled.push(await fillInput(input, read, to - from, missing, failed));
-  const kept: [string, DecodedArray][] = [];
-  for (const name of keep) kept.push([name, await read(name)]);
-  return { span, inputs: filled, failed, kept };
+  const first = table.length;
+  for (let row = from; row < to; row++) table.add(row);
+  for (const [index, { columns }] of inputs.entries()) {
+    for (const [column, name] of columns.entries()) table.writeColumn(index, column, first, await read(name));
+  }
+  for (const [column, name] of keep.entries()) {
+    const values = await read(name);
+    for (let at = 0; at < values.length; at++) table.keep(first + at, column, values[at]);
+  }
 }
 
 /** Returns a column of a row group. It stays open as long as the row group. */
@@ -155,66 +156,25 @@ function leavesOf(file: GroupFile, { footer, schema, columns }: Contents, group:
   });
 }
 
-function rowsOf(
-  blocks: Decoded,
-  { from, to }: RowPiece,
-  { isLast, columns }: { readonly isLast: boolean; readonly columns: number },
-): PieceRows {
-  let block = 0;
-  const rowOf = (number: number): TableRow => {
-    // Rows are requested in order, and blocks follow each other.
-    let held = blocks[block];
-    while (held !== undefined && number >= held.span.to) {
-      block += 1;
-      held = blocks[block];
-    }
-    if (held === undefined) throw new Error(`expected row ${number} to be decoded, it is not`);
-    const at = number - held.span.from;
-    return new TableRow(String(number), held, at, held.failed.get(at));
-  };
-  let next = from;
+function rowsOf(table: Table, { isLast, columns }: { readonly isLast: boolean; readonly columns: number }): PieceRows {
+  let next = 0;
   return {
-    bytes: (to - from) * columns * VALUE_BYTES,
+    bytes: table.length * columns * VALUE_BYTES,
     isLast,
     take(max) {
-      const rows: TableRow[] = [];
+      if (next === table.length) return undefined;
+      const from = next;
       // A dictionary stores a long text once, but each row holds a copy.
-      for (let taken = 0; next < to && rows.length < max && taken < STEP_BYTES; next++) {
-        const row = rowOf(next);
-        rows.push(row);
-        taken += row.bytes;
+      for (let taken = 0; next < table.length && next - from < max && taken < STEP_BYTES; next++) {
+        taken += table.bytesOf(next);
       }
-      return rows;
+      return table.slice(from, next);
     },
   };
 }
 
 /** Assumed size of a value of any type. */
 const VALUE_BYTES = 8;
-
-type ReadColumn = (name: string) => Promise<DecodedArray>;
-
-/**
- * Reads the columns of an input one after the other. @param failed takes the reason for each row that does not fit the
- * model
- */
-async function fillInput(
-  input: InputColumns,
-  readColumn: ReadColumn,
-  rows: number,
-  missing: string | undefined,
-  failed: Map<number, Failure>,
-): Promise<TableInput> {
-  const { filled, write } = inputFiller(input, missing)(rows);
-  for (const [place, name] of input.columns.entries()) {
-    const column = await readColumn(name);
-    for (let row = 0; row < rows; row++) {
-      const problem = write(row, place, column[row]);
-      if (problem !== undefined && !failed.has(row)) failed.set(row, problem);
-    }
-  }
-  return filled;
-}
 
 interface GroupFile {
   readonly bytes: number;

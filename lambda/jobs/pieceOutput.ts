@@ -1,5 +1,5 @@
 import type { Failure } from '../core/failure.ts';
-import { dataKey, parseObject } from './jobObjects.ts';
+import { dataKey, type Place, parseObject } from './jobObjects.ts';
 import { ANSWERED, type JobStorage } from './jobTypes.ts';
 
 /** Results of one piece on their way into data objects. At most two objects of them are in memory. */
@@ -7,6 +7,8 @@ export interface Output {
   readonly rows: number;
   /** True if the added results fill an object: put it before you add more. */
   readonly isFull: boolean;
+  /** Bytes of added results that are not put yet. */
+  readonly bytes: number;
   /** True if another call has put the same rows. This call must end, and the next call continues after them. */
   readonly isOvertaken: boolean;
   add(text: string, failures: readonly Failure[]): void;
@@ -42,7 +44,7 @@ export function createOutput({ storage, place, checkpoint: before, objectBytes }
     pending = '';
   };
   const putObject = async ({ rows, errors, chunks, bytes }: typeof added): Promise<void> => {
-    const key = dataKey(place.folder, place.part, place.piece, checkpoint.rows);
+    const key = dataKey(place, checkpoint.rows);
     if (!(await storage.putNew(key, Buffer.concat(chunks, bytes), JSON.stringify({ rows, errors }))))
       isOvertaken = true;
     else checkpoint = sumOf(checkpoint, { rows, errors, bytes, objects: 1 });
@@ -64,6 +66,9 @@ export function createOutput({ storage, place, checkpoint: before, objectBytes }
     get isFull() {
       return added.bytes + pending.length >= objectBytes;
     },
+    get bytes() {
+      return added.bytes + pending.length;
+    },
     get isOvertaken() {
       return isOvertaken;
     },
@@ -82,12 +87,6 @@ export function createOutput({ storage, place, checkpoint: before, objectBytes }
   };
 }
 
-export interface Place {
-  readonly folder: string;
-  readonly part: number;
-  readonly piece: number;
-}
-
 /** Results of a piece's first rows, in data objects. */
 export interface Checkpoint {
   readonly rows: number;
@@ -103,9 +102,9 @@ export const NOTHING: Checkpoint = { rows: 0, errors: {}, bytes: 0, objects: 0 }
  * Finds the results of a piece that earlier calls have put. Each object's key has its first row, and its metadata the
  * number of rows, so objects of different calls form one sequence.
  */
-export async function readCheckpoint(storage: JobStorage, { folder, part, piece }: Place): Promise<Checkpoint> {
+export async function readCheckpoint(storage: JobStorage, place: Place): Promise<Checkpoint> {
   for (let checkpoint = NOTHING; ; ) {
-    const key = dataKey(folder, part, piece, checkpoint.rows);
+    const key = dataKey(place, checkpoint.rows);
     const there = await storage.look(key);
     if (there === undefined) return checkpoint;
     const { rows, errors } = parseObject(ANSWERED, there.about, key);

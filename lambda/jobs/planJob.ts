@@ -1,17 +1,21 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ColumnMetaData, FileMetaData } from 'hyparquet';
+import pLimit from 'p-limit';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
-import { givesOwnForm, type ModelDescription, type ModelFinder, shapeInModel, takesOwnForm } from '../core/model.ts';
+import { givesOwnForm, type ModelDescription, type ModelFinder, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
+import { findFiles, type InputFile } from './inputFiles.ts';
 import {
   cancelledKey,
   cancelWatch,
+  dataKey,
   failedKeys,
   failureKey,
   headKey,
   linesOfPlan,
   manifestKey,
-  placeIn,
+  partAndPieceIn,
   planKey,
   readHead,
   readParts,
@@ -29,15 +33,17 @@ import {
   type JobStart,
   type JobStorage,
   type Part,
-  partsOf,
+  type PartFile,
   piecesOf,
   type RowPiece,
+  type Span,
   type Spec,
+  spansOf,
 } from './jobTypes.ts';
 import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
 import { CODECS, maxInflation } from './parquetPages.ts';
-import { arePlainObjects, columnOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
-import { readHeader, readStart } from './textRows.ts';
+import { arePlainObjects, columnOf, inputColumnsOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
+import { type GoesOn, headerIn, MAX_HEADER_BYTES, readStart } from './textRows.ts';
 
 export interface PlanEvent {
   readonly action: 'plan';
@@ -82,18 +88,18 @@ export async function planJob({ start }: PlanEvent, deps: PlanDependencies): Pro
 async function createHead(asked: JobStart, deps: PlanDependencies): Promise<JobHead> {
   const { job, bucket, key, etag, bytes, folder } = asked;
   const { storage, models, partBytes, pieceBytes, now } = deps;
-  const lies = formatOf(key, asked.spec);
-  refuseSeparator(key, lies.format, asked.spec);
-  const spec = lies.format === 'csv' ? withSeparator(key, asked.spec) : asked.spec;
+  const files = await findFiles(storage, asked);
+  const [first] = files as readonly [InputFile];
+  const { format, compression } = formatOf(first.key, asked.spec);
+  refuseSeparator(first.key, format, asked.spec);
+  const spec = format === 'csv' ? withSeparator(first.key, asked.spec) : asked.spec;
   const start = { ...asked, spec };
   const model = await findModel(models, start);
-  const { parts, ...found } = await (lies.format === 'parquet'
-    ? layOutParquet(start, spec, model, deps)
-    : layOutText(start, lies, model, deps));
+  const { parts, ...found } = await layOutFiles(start, files, format, model, deps);
   const head: JobHead = {
-    ...{ bucket, key, etag, bytes },
-    ...lies,
+    ...{ bucket, key, etag, bytes, format, compression },
     ...found,
+    ...(first.path !== '' && { files: files.length }),
     job,
     model: model.name,
     version: model.version,
@@ -141,9 +147,106 @@ function sumOf(parts: readonly Part[], pieceBytes: number): number | null {
   return sum;
 }
 
-/** Parts of an object, and what every call must know of its columns. */
-interface Layout extends Pick<JobHead, 'columns' | 'inputs' | 'objects'> {
-  readonly parts: readonly Part[];
+/** Parts of a file, and what every call must know of its columns. */
+interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
+  readonly parts: readonly Span[];
+}
+
+/** Number of files to read at a time. */
+const READING = 32;
+
+/** Cuts all files. Their columns must be those of the first. */
+async function layOutFiles(
+  start: JobStart,
+  files: readonly InputFile[],
+  format: Format,
+  model: ModelDescription,
+  deps: PlanDependencies,
+): Promise<Omit<Layout, 'parts'> & { readonly parts: readonly Part[] }> {
+  const { key, folder, spec } = start;
+  const isCancelled = cancelWatch(deps.storage, folder);
+  const goesOn = async (): Promise<boolean> => {
+    if (await isCancelled()) throw new Error(`${key}: the job was cancelled`);
+    return deps.hasTime?.() ?? true;
+  };
+  const layOut = async (file: InputFile, isFirst: boolean) => {
+    const own = formatOf(file.key, spec);
+    if (own.format !== format) throw otherThanFirst(file, files, `the format ${format}`, own.format);
+    const layout = await (format === 'parquet'
+      ? layOutParquet(file, spec, model, deps)
+      : layOutText(file, own, { spec, model, goesOn, isFirst }, deps));
+    const { bucket: _, ...about } = file;
+    return { ...layout, parts: layout.parts.map((span) => ({ ...about, compression: own.compression, ...span })) };
+  };
+  const laidOut = await pLimit(READING).map(files, (file, index) =>
+    layOut(file, index === 0).catch((error: unknown) => throwNaming(file, error)),
+  );
+  const [{ parts: _, ...found }] = laidOut as [(typeof laidOut)[number]];
+  for (const [index, { columns, inputs }] of laidOut.entries()) {
+    if (format === 'jsonl' || isDeepStrictEqual([columns, inputs], [found.columns, found.inputs])) continue;
+    const at = columns?.findIndex((name, place) => name !== found.columns?.[place]) ?? -1;
+    const [expected, got] = [found.columns, columns].map((names) => names?.[at] ?? `${names?.length} columns`);
+    throw otherThanFirst(files[index] as InputFile, files, `the columns, in the same order (${expected})`, `${got}`);
+  }
+  return {
+    ...found,
+    parts: partsOfFiles(
+      laidOut.map(({ parts }) => parts),
+      folder,
+      deps,
+    ),
+  };
+}
+
+function otherThanFirst({ key }: InputFile, [first]: readonly InputFile[], what: string, got: string): JobError {
+  return new JobError('INVALID_JOB', `${key}: expected ${what} of ${first?.key}, got ${got}; make it a job of its own`);
+}
+
+/** Rethrows an error with the key of a file among several. */
+function throwNaming({ key, path }: InputFile, error: unknown): never {
+  if (!(error instanceof JobError) || path === '' || error.message.startsWith(key)) throw error;
+  throw new JobError(error.code, `${key}: ${error.message}`);
+}
+
+/** Maximum number of files in a part. Their keys are in each event of its calls. */
+export const FILES_A_PART = 64;
+/** @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html */
+const MAX_KEY_BYTES = 1024;
+
+/** Numbers the parts. Files of one piece share parts, so that many small files need few calls. */
+function partsOfFiles(
+  files: readonly (readonly PartFile[])[],
+  folder: string,
+  { partBytes, pieceBytes }: Pick<PlanDependencies, 'partBytes' | 'pieceBytes'>,
+): readonly Part[] {
+  const parts: (readonly PartFile[])[] = [];
+  let shared: PartFile[] = [];
+  let bytes = 0;
+  for (const spans of files) {
+    const [file] = spans as readonly [PartFile];
+    const place = { folder, part: 0, piece: 0, path: file.path };
+    if (Buffer.byteLength(dataKey(place, 0)) > MAX_KEY_BYTES) {
+      throw new JobError(
+        'INVALID_JOB',
+        `${file.key}: expected a shorter path, because the keys of its results have over ${MAX_KEY_BYTES} bytes`,
+      );
+    }
+    const pieces = spans.length === 1 ? piecesOf({ files: [file] }, pieceBytes) : undefined;
+    if (pieces === 0 && files.length > 1) continue;
+    if (pieces !== 1) {
+      for (const span of spans) parts.push([span]);
+      continue;
+    }
+    if (shared.length === 0 || shared.length === FILES_A_PART || bytes + file.bytes > partBytes) {
+      shared = [];
+      bytes = 0;
+      parts.push(shared);
+    }
+    bytes += file.bytes;
+    shared.push(file);
+  }
+  if (parts.length === 0) parts.push((files[0] as readonly PartFile[]).slice(0, 1));
+  return parts.map((own, part) => ({ part, files: own }));
 }
 
 /**
@@ -152,19 +255,22 @@ interface Layout extends Pick<JobHead, 'columns' | 'inputs' | 'objects'> {
  */
 const MAX_COMPRESSED_BYTES = 1024 * 1024 * 1024;
 
+interface TextOptions {
+  readonly spec: Spec;
+  readonly model: ModelDescription;
+  readonly goesOn: GoesOn;
+  /** False for files whose lines are read like those of the first file. */
+  readonly isFirst: boolean;
+}
+
 /** Cuts lines of text. The header tells the layout of CSV, the first lines that of JSON lines. */
 async function layOutText(
-  start: JobStart,
+  file: InputFile,
   { format, compression }: FormatOfObject,
-  model: ModelDescription,
-  { storage, partBytes, hasTime = () => true }: PlanDependencies,
+  { spec, model, goesOn, isFirst }: TextOptions,
+  { storage, partBytes }: PlanDependencies,
 ): Promise<Layout> {
-  const { key, bytes, spec } = start;
-  const isCancelled = cancelWatch(storage, start.folder);
-  const goesOn = async (): Promise<boolean> => {
-    if (await isCancelled()) throw new Error(`${key}: the job was cancelled`);
-    return hasTime();
-  };
+  const { key, bytes, path } = file;
   const isPlain = compression === 'none';
   if (!isPlain && bytes > MAX_COMPRESSED_BYTES) {
     throw new JobError(
@@ -173,14 +279,21 @@ async function layOutText(
         `read, got ${bytes}; split the file, or upload it uncompressed`,
     );
   }
-  const partsFrom = (at: number): Part[] => (isPlain ? partsOf(bytes, partBytes, at) : [{ part: 0, start: at }]);
+  if (isPlain && format === 'jsonl' && !isFirst) return { parts: spansOf(bytes, partBytes) };
+  const begin = Buffer.from(await readStart(storage, file, compression, MAX_HEADER_BYTES, goesOn));
+  // A file among others whose text is known to be short is one piece.
+  const whole = path !== '' && begin.length < MAX_HEADER_BYTES ? { end: begin.length } : {};
+  const partsFrom = (at: number): Span[] => (isPlain ? spansOf(bytes, partBytes, at) : [{ start: at, ...whole }]);
   if (format === 'csv') {
-    const { columns, end } = await readHeader(storage, start, compression, spec.separator, goesOn);
+    const { columns, end } = headerIn(begin, file, spec.separator);
     return { columns, inputs: matchColumns(model, columns, spec), parts: partsFrom(end) };
   }
-  const begin = Buffer.from(await readStart(storage, start, compression, SAMPLE_BYTES, goesOn)).toString();
-  const lines = begin.replace(/^\uFEFF/, '').split('\n');
-  if (arePlainObjects(lines, model)) return { objects: matchKeys(model, lines, spec), parts: partsFrom(0) };
+  const lines = begin
+    .toString()
+    .replace(/^\uFEFF/, '')
+    .split('\n');
+  if (!isFirst) return { parts: partsFrom(0) };
+  if (arePlainObjects(lines, model)) return { inputs: matchKeys(model, lines, spec), parts: partsFrom(0) };
   const option = (['inputs', 'keep', 'missing'] as const).find((name) => spec[name] !== undefined);
   if (option !== undefined) {
     throw new JobError(
@@ -324,14 +437,14 @@ function cutIntoPieces(
   return pieces;
 }
 
-function groupIntoParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: number): Part[] {
+function groupIntoParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: number): Span[] {
   const max = Math.max(1, Math.floor(partBytes / pieceBytes));
-  const parts: Part[] = [];
+  const parts: Span[] = [];
   for (let at = 0; at < pieces.length; at += max) {
     const rows = pieces.slice(at, at + max);
-    parts.push({ part: parts.length, start: rows[0]?.from ?? 0, end: rows.at(-1)?.to ?? 0, rows });
+    parts.push({ start: rows[0]?.from ?? 0, end: rows.at(-1)?.to ?? 0, rows });
   }
-  return parts.length > 0 ? parts : [{ part: 0, start: 0, end: 0, rows: [] }];
+  return parts.length > 0 ? parts : [{ start: 0, end: 0, rows: [] }];
 }
 
 /**
@@ -359,18 +472,9 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
     const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
-    const { name, datatype, batchAxis } = input;
-    if (wanted.length === 1 && input.shape.slice(1).some((size) => size !== 1)) {
-      return {
-        input: name,
-        datatype,
-        shape: [],
-        columns: wanted,
-        list: { name, datatype, shape: input.shape, batchAxis },
-      };
-    }
-    const shape = rowShape(input, wanted);
-    if (!isFailure(shape)) return { input: name, datatype, shape: shapeInModel(input, shape), columns: wanted };
+    const { name, datatype } = input;
+    const found = inputColumnsOf(input, wanted);
+    if (!isFailure(found)) return found;
     if (missing(wanted).length === 0) {
       const cure = `set its columns: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
       const row = input.shape.slice(1).join(', ');
@@ -412,7 +516,10 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   const missing = parts.flatMap((part) => withoutReported(part, head, reported.get(part.part) ?? NONE));
   await removeEnd(storage, folder);
   // If nothing is missing, the map gets a part without pieces and the job is finished again.
-  await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
+  await storage.put(
+    key,
+    linesOfPlan(missing.length > 0 ? missing : parts.slice(0, 1).map((part) => ({ ...part, only: [] }))),
+  );
 }
 
 /** Removes the objects that ended a job or its pieces, and the plans of its resumed runs. */
@@ -436,7 +543,7 @@ const NONE: ReadonlySet<number> = new Set();
 async function placesUnder(storage: JobStorage, prefix: string): Promise<Map<number, Set<number>>> {
   const places = new Map<number, Set<number>>();
   for await (const { key } of storage.list(prefix)) {
-    const place = placeIn(key);
+    const place = partAndPieceIn(key);
     if (place === undefined) continue;
     const pieces = places.get(place.part) ?? new Set();
     places.set(place.part, pieces.add(place.piece));

@@ -1,70 +1,10 @@
-import { type Failure, failure, preview } from '../core/failure.ts';
+import { type Failure, failure, isFailure, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
-import { type InputColumns, JobError, type JobHead, type ObjectInput, type Spec } from './jobTypes.ts';
-
-/** One row of a file. */
-export interface Row {
-  /** What the result has as its message_id. */
-  readonly id: string;
-  /** Its request: a line, or one that is made of its columns. */
-  readonly text: string;
-}
-
-/** A row of the input, ready to be scored or refused already. */
-export interface PieceRow extends Row {
-  /** Why it cannot be scored: known from how it lies in the file. */
-  readonly failed?: Failure | undefined;
-  /** The columns that are carried beside the result, as the JSON text of an object. */
-  readonly kept?: string | undefined;
-}
-
-/** Adds the columns that are carried along to the result of a row, a JSON document. */
-export function withKept(text: string, kept: string | undefined): string {
-  return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
-}
-
-/** Reads a line as a row: a request, or fields that make one. */
-export type LineReader = (line: string, id: string) => PieceRow;
-
-/** A line of JSON is a request as it is. */
-export const requestOfLine: LineReader = (text, id) => ({ id, text });
-
-function requestOf(id: string, entries: readonly (string | Failure)[]): PieceRow {
-  const failed = entries.find((entry) => typeof entry !== 'string');
-  return failed === undefined ? { id, text: `{"inputs":[${entries.join(',')}]}` } : { id, text: '', failed };
-}
-
-/** What JSON takes for a number, one or more of them, each on a line: none of them is too large for a float of 32 bits. */
-const NUMBER = '-?(?:0|[1-9]\\d{0,19})(?:\\.\\d+)?(?:[eE](?:-\\d+|\\+?\\d))?';
-const NUMBERS = new RegExp(`^${NUMBER}(?:\n${NUMBER})*$`);
-
-/** Writes the cells of one input of a row as an entry of `inputs`; or says which of them is none of its datatype. */
-function entryOf(
-  { input, datatype, shape, columns }: InputColumns,
-  missing: string | undefined,
-): (cells: readonly unknown[]) => string | Failure {
-  const head = `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}],"data":[`;
-  const read = cellReader(datatype, missing);
-  const isFloat = datatype === 'FP32' || datatype === 'FP64';
-  return (cells) => {
-    // No cell has a line break.
-    const joined = isFloat ? cells.join('\n') : '';
-    if (isFloat && NUMBERS.test(joined)) return `${head}${joined.replaceAll('\n', ',')}]}`;
-    const data: string[] = [];
-    for (const [index, cell] of cells.entries()) {
-      const value = read(cell);
-      if (value === undefined) return failure('INVALID_DATA', refusal(columns[index] ?? input, datatype, cell));
-      data.push(
-        DATATYPES[datatype].kind === 'boolean' ? String(value === 1) : (JSON.stringify(value, jsonValue) ?? ''),
-      );
-    }
-    return `${head}${data.join(',')}]}`;
-  };
-}
+import { type InputColumns, JobError, type Spec } from './jobTypes.ts';
 
 /** What JSON has no word for: integers that a double cannot hold are digits, bytes base64, what is not there null. */
 export function jsonValue(_: string, value: unknown): unknown {
@@ -75,7 +15,7 @@ export function jsonValue(_: string, value: unknown): unknown {
 }
 
 /** The value of a cell in an input; undefined where it is none of its datatype. */
-type CellReader = (cell: unknown) => number | bigint | string | undefined;
+export type CellReader = (cell: unknown) => number | bigint | string | undefined;
 
 /**
  * Reads the cells of CSV, Parquet and plain objects. A text is what it says: a number, `nan`, `inf`, `true`. Booleans are 0
@@ -265,38 +205,6 @@ function firstObject(lines: Iterable<string>): JsonObject | undefined {
 }
 
 /**
- * Reads a line with a plain object as a request of one row: each input is the value of its name, a number, a text or
- * an array, flat or nested; or the values of several keys.
- */
-export function requestOfObject({
-  objects = [],
-  keep,
-  missing,
-}: Pick<JobHead, 'objects' | 'keep' | 'missing'>): LineReader {
-  const entries = objects.map((input) => objectEntryOf(input, missing));
-  return (line, id) => {
-    if (!isShallow(line)) return { id, text: '', failed: TOO_DEEP };
-    const row = parseIfJson(line);
-    if (!isObject(row)) return { id, text: '', failed: noObject(line, row) };
-    try {
-      const request = requestOf(
-        id,
-        entries.map((entry) => entry(row)),
-      );
-      if (keep.length === 0) return request;
-      const exact = keep.every((key) => isExact(valueOfKey(row, key))) ? row : exactly(line);
-      const kept = keep.map((key) => `${JSON.stringify(key)}:${JSON.stringify(valueOfKey(exact, key) ?? null)}`);
-      return { ...request, kept: `{${kept.join(',')}}` };
-    } catch {
-      // The one thing that cannot be written as JSON after it was read from it.
-      return { id, text: '', failed: TOO_DEEP };
-    }
-  };
-}
-
-const TOO_DEEP = failure('INVALID_REQUEST', 'line: expected a few nested levels, got thousands');
-
-/**
  * The keys of plain objects that make up each input: those that were asked for, else the one of its name.
  *
  * @throws JobError where the first object does not have them, and so the others will not either
@@ -305,7 +213,7 @@ export function matchKeys(
   { inputs }: ModelDescription,
   lines: Iterable<string>,
   { inputs: given = {}, keep = [] }: Pick<Spec, 'inputs' | 'keep'>,
-): readonly ObjectInput[] {
+): readonly InputColumns[] {
   const other = Object.keys(given).find((name) => !inputs.some((spec) => spec.name === name));
   if (other !== undefined) {
     const names = inputs.map(({ name }) => name).join(', ');
@@ -315,11 +223,13 @@ export function matchKeys(
   const keysOf = new Map(Object.entries(given));
   const first = firstObject(lines);
   const there = Object.keys(first ?? {});
-  const objects = inputs.map(({ name, datatype, shape, batchAxis }) => {
-    return { spec: { name, datatype, shape, batchAxis }, columns: keysOf.get(name) ?? [columnOf(name, there)] };
+  const asked = inputs.map((spec) => ({ spec, columns: keysOf.get(spec.name) ?? [columnOf(spec.name, there)] }));
+  if (first !== undefined) refuseMissing(there, asked, keep);
+  return asked.map(({ spec, columns }) => {
+    const found = inputColumnsOf(spec, columns);
+    if (isFailure(found)) throw new JobError('INVALID_JOB', found.message);
+    return found;
   });
-  if (first !== undefined) refuseMissing(there, objects, keep);
-  return objects;
 }
 
 /**
@@ -332,13 +242,17 @@ export function columnOf(input: string, there: readonly string[]): string {
   return alike.length === 1 ? (alike[0] ?? input) : input;
 }
 
-function refuseMissing(there: readonly string[], objects: readonly ObjectInput[], keep: readonly string[]): void {
+function refuseMissing(
+  there: readonly string[],
+  asked: readonly { readonly spec: TensorSpec; readonly columns: readonly string[] }[],
+  keep: readonly string[],
+): void {
   const missing = (keys: readonly string[]) => keys.filter((key) => !there.includes(key));
   const refuse = (what: string, names: readonly string[], cure: string): void => {
     if (names.length > 0)
       throw new JobError('INVALID_JOB', `${what}: ${notAmong('keys of the first line', there, names)}${cure}`);
   };
-  for (const { spec, columns } of objects) {
+  for (const { spec, columns } of asked) {
     const cure =
       `; say which keys make it up: --inputs ${spec.name}=KEY,KEY or ${spec.name}=FIRST..LAST; a request has inputs, ` +
       'instances or model_name';
@@ -363,35 +277,14 @@ export function exactly(line: string): JsonObject {
   });
 }
 
-function valueOfKey(row: JsonObject, key: string): unknown {
-  return Object.hasOwn(row, key) ? row[key] : undefined;
-}
-
-/** Writes one entry of `inputs`. What an array of its own holds is for the core to check. */
-function objectEntryOf({ spec, columns }: ObjectInput, missing: string | undefined) {
-  const { name, datatype } = spec;
-  const shape = rowShape(spec, columns.length === 1 ? undefined : columns);
-  const ofCells =
-    'code' in shape
-      ? undefined
-      : entryOf({ input: name, datatype, shape: shapeInModel(spec, shape), columns }, missing);
-  return (row: JsonObject): string | Failure => {
-    const lost = columns.find((key) => !Object.hasOwn(row, key));
-    if (lost !== undefined) {
-      return failure('MISSING_INPUT', `input '${name}': expected the key ${preview(lost)}, got none; add it`);
-    }
-    const cells = columns.map((key) => valueOfKey(row, key));
-    const [value] = cells;
-    // JSON has no word for infinity: such a number is too large for a double.
-    const large = cells.findIndex((cell) => cell === Number.POSITIVE_INFINITY || cell === Number.NEGATIVE_INFINITY);
-    if (large >= 0) return failure('INVALID_DATA', refusal(columns[large] ?? name, datatype, cells[large]));
-    if (cells.length > 1 || !Array.isArray(value)) return ofCells?.(cells) ?? (shape as Failure);
-    const found = rowShape(spec, value);
-    if ('code' in found) return found;
-    // Flat as it is; nested, within the axis of the rows.
-    const data = JSON.stringify(Array.isArray(value[0]) ? [value] : value);
-    return `{"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shapeInModel(spec, found).join(',')}],"data":${data}}`;
-  };
+/** Returns how columns fill an input, or a failure if they cannot: as one list, or one element each. */
+export function inputColumnsOf(spec: TensorSpec, columns: readonly string[]): InputColumns | Failure {
+  const { name, datatype, shape, batchAxis } = spec;
+  if (columns.length === 1 && shape.slice(1).some((size) => size !== 1)) {
+    return { input: name, datatype, shape: [], columns, list: { name, datatype, shape, batchAxis } };
+  }
+  const own = rowShape(spec, columns);
+  return isFailure(own) ? own : { input: name, datatype, shape: shapeInModel(spec, own), columns };
 }
 
 /** The shape `[1, …]` of a row: what its nesting says, or, where it is flat, what one open size comes to. */
@@ -424,10 +317,4 @@ function nestingOf(value: unknown): number[] {
   const sizes: number[] = [];
   for (let at = value; Array.isArray(at) && sizes.length < MAX_LEVELS; at = at[0]) sizes.push(at.length);
   return sizes;
-}
-
-function noObject(line: string, value: unknown): Failure {
-  return value === undefined
-    ? failure('INVALID_JSON', `line: expected an object as JSON, got ${line.length} characters that are not JSON`)
-    : failure('INVALID_REQUEST', `line: expected an object with the model's inputs, got ${preview(value)}`);
 }

@@ -5,24 +5,35 @@ import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
 import type { Scorer } from '../scorer/scorer.ts';
 import { noteFailure } from './finishJob.ts';
-import { cancelWatch, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
+import {
+  cancelWatch,
+  failedKey,
+  type Place,
+  parseObject,
+  placeIn,
+  readHead,
+  reportKey,
+  suspectKey,
+} from './jobObjects.ts';
 import {
   type FailedPiece,
   type JobHead,
   type JobStorage,
   type Next,
   type Part,
+  type PartFile,
+  pieceIn,
   piecesOf,
   REPORT,
   type Report,
   wantedFrom,
 } from './jobTypes.ts';
 import { openParquet } from './parquetRows.ts';
-import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
+import { type Checkpoint, createOutput, NOTHING, type Output, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
-import { type PieceRow, withKept } from './rowRequests.ts';
-import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
-import type { RowResult } from './tableScores.ts';
+import { visitDocuments } from './results.ts';
+import { type Rows, withKept } from './rows.ts';
+import { createRowScoring, errorOf, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -88,15 +99,33 @@ export function createTableModels(models: ModelFinder): (head: JobHead) => Promi
   };
 }
 
-/** Opens the reader for the format of a part. @param maxLineBytes longer lines are refused as rows */
+/** Opens the reader of a part's pieces. @param maxLineBytes longer lines are refused as rows */
 export function openReader(
   storage: JobStorage,
   head: JobHead,
   { part }: Pick<ScoreEvent, 'part'>,
   maxLineBytes: number,
 ): PieceReader {
-  if (head.format === 'parquet') return openParquet(storage, head, part);
-  return openText(storage, head, part, maxLineBytes);
+  const { files } = part;
+  const open = (file: PartFile): PieceReader => {
+    const ofFile = { ...head, ...file, idPrefix: file.path === '' ? '' : `${file.path}#` };
+    if (head.format === 'parquet') return openParquet(storage, ofFile, file);
+    return openText(storage, ofFile, file, maxLineBytes);
+  };
+  if (files.length === 1) return open(files[0] as PartFile);
+  return {
+    async read(piece, goesOn) {
+      const { file } = pieceIn(part, piece);
+      const reader = file && open(file);
+      try {
+        const rows = await reader?.read(0, goesOn);
+        return rows && { ...rows, isLast: piece === files.length - 1 };
+      } finally {
+        reader?.close();
+      }
+    },
+    close: () => {},
+  };
 }
 
 /** Input and output of a call. `next` is the start of the next call; the part is done if it is missing. */
@@ -124,10 +153,13 @@ const READING_SHARE = 0.5;
 /** Maximum size of a results object relative to a piece. Most pieces have one object. */
 const OBJECT_PIECES = 2;
 
+/** Maximum number of small files that are read, and written, while another is scored. */
+const FILES_AT_ONCE = 32;
+
 /**
  * Scores the pieces of a part one after the other, until little of the call's time is left. While a piece is scored,
- * the next one is read and the previous one is written. A repeated or later call continues after the results of this
- * one.
+ * the next one is read and the previous one is written; of small files, several are. A repeated or later call continues
+ * after the results of this one.
  */
 export async function scorePart(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
   try {
@@ -146,65 +178,112 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   const reserveMs = Math.min(WRITING_MS.max, Math.max(WRITING_MS.min, totalMs * WRITING_SHARE));
   const steps = createSteps(time, reserveMs, fruitless);
   const isCancelled = cancelWatch(storage, folder);
-  const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
   /** @param leftMs reserved part of the call's time */
   const startReading = (piece: number, leftMs = reserveMs) => {
     const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > leftMs;
-    return readPiece(reader, storage, placeOf(piece), async () => hasTime() && !(await isCancelled()));
+    return readPiece(reader, storage, placeIn(folder, part, piece), async () => hasTime() && !(await isCancelled()));
   };
-  let written = Promise.resolve(true);
-  let before = begin.piece;
+  const writes = createWrites(head.pieceBytes);
   let longestMs = 0;
   let piece = wantedFrom(part, begin.piece);
-  let reading = startReading(piece, totalMs * READING_SHARE);
+  const reading = new Map([[piece, startReading(piece, totalMs * READING_SHARE)]]);
+  const readOn = (from: number): void => {
+    const ahead = piecesAhead(part, from, head);
+    for (const next of ahead) if (!reading.has(next)) reading.set(next, startReading(next));
+  };
   for (let isFirst = true; ; isFirst = false) {
     if (!isFirst && (steps.hasNoTimeFor(longestMs) || (await isCancelled()))) {
-      return { ...done, next: { piece: (await written) ? piece : before } };
+      return { ...done, next: { piece: (await writes.finish()) ?? piece } };
     }
     const startedAt = performance.now();
-    const read = await reading;
-    const place = placeOf(piece);
+    const read = await (reading.get(piece) ?? startReading(piece));
+    reading.delete(piece);
+    const place = placeIn(folder, part, piece);
     const following = wantedFrom(part, piece + 1);
     if (read instanceof UnreadableError) {
       if (read.isOutOfTime && (!isFirst || (await isCancelled()))) {
-        return { ...done, next: { piece: (await written) ? piece : before } };
+        return { ...done, next: { piece: (await writes.finish()) ?? piece } };
       }
       await giveUpPiece(storage, place, read);
       if (read.isOutOfTime) break;
       piece = following;
-      reading = startReading(piece);
       continue;
     }
     const { rows, checkpoint } = read;
     if (rows === undefined) break;
     const isSuspect = isFirst && begin.isSuspect === true;
-    const readOn = (): void => {
-      reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
-    };
-    if (!isSuspect) readOn();
+    const next = rows.isLast ? Number.POSITIVE_INFINITY : following;
+    if (!isSuspect) readOn(next);
     const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const left = leftOf(rows, output.rows);
     const isWhole = await scorePiece(left, output, { scoring, steps, fruitless: isFirst ? fruitless : 0 });
-    if (!(await written)) return { ...done, next: { piece: before } };
+    const overtaken = await writes.makeRoom(output.bytes);
+    if (overtaken !== undefined) return { ...done, next: { piece: overtaken } };
     if (!isWhole) {
+      const earlier = await writes.finish();
+      if (earlier !== undefined) return { ...done, next: { piece: earlier } };
       const isFruitless = (await output.finish()).rows === checkpoint.rows && !output.isOvertaken;
-      const next: Next = isSuspect ? { piece, isSuspect } : { piece };
-      return { ...done, next: isFruitless ? { ...next, fruitless: isFirst ? fruitless + 1 : 0 } : next };
+      const again: Next = isSuspect ? { piece, isSuspect } : { piece };
+      return { ...done, next: isFruitless ? { ...again, fruitless: isFirst ? fruitless + 1 : 0 } : again };
     }
     const ms = performance.now() - startedAt;
     longestMs = Math.max(longestMs, ms);
-    const last = rows.isLast && part.end === undefined && part.rows === undefined ? { last: true as const } : {};
-    written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
-    written.catch(() => {});
+    const last = rows.isLast && piecesOf(part, head.pieceBytes) === undefined ? { last: true as const } : {};
+    const { bytes } = output;
+    writes.add(piece, bytes, finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last }));
     // The next piece may end the process. If the report of this piece were missing, this piece would be blamed.
     if (isSuspect) {
-      await written;
-      readOn();
+      const own = await writes.finish();
+      if (own !== undefined) return { ...done, next: { piece: own } };
+      readOn(next);
     }
-    before = piece;
     piece = following;
   }
-  return (await written) ? done : { ...done, next: { piece: before } };
+  const overtaken = await writes.finish();
+  return overtaken === undefined ? done : { ...done, next: { piece: overtaken } };
+}
+
+/** Returns the pieces to read from `from` on while another is scored: one, or several small files of text. */
+function piecesAhead(part: Part, from: number, { format, pieceBytes }: JobHead): readonly number[] {
+  const max = part.files.length === 1 || format === 'parquet' ? 1 : FILES_AT_ONCE;
+  const count = piecesOf(part, pieceBytes) ?? Number.POSITIVE_INFINITY;
+  const ahead: number[] = [];
+  let bytes = 0;
+  for (let piece = from; piece < count && ahead.length < max; piece = wantedFrom(part, piece + 1)) {
+    bytes += pieceIn(part, piece).file?.bytes ?? 0;
+    if (ahead.length > 0 && bytes > pieceBytes) break;
+    ahead.push(piece);
+  }
+  return ahead;
+}
+
+/**
+ * Creates the pending writes of pieces. Each resolves to false if another call is ahead of this one. The functions
+ * return the first such piece, from which the next call continues.
+ *
+ * @param maxBytes of results in memory, unless one piece has more
+ */
+function createWrites(maxBytes: number) {
+  const pending: { readonly piece: number; readonly bytes: number; readonly written: Promise<boolean> }[] = [];
+  const settleUntil = async (isEnough: () => boolean): Promise<number | undefined> => {
+    while (pending.length > 0 && !isEnough()) {
+      const [{ piece, written }] = pending as [(typeof pending)[number]];
+      if (!(await written)) return piece;
+      pending.shift();
+    }
+    return undefined;
+  };
+  const heldBytes = (): number => pending.reduce((sum, { bytes }) => sum + bytes, 0);
+  return {
+    /** Waits until the results of another piece fit. */
+    makeRoom: (bytes: number) => settleUntil(() => pending.length < FILES_AT_ONCE && heldBytes() + bytes <= maxBytes),
+    add(piece: number, bytes: number, written: Promise<boolean>): void {
+      // The rejection is handled where the promise is awaited.
+      written.catch(() => {});
+      pending.push({ piece, bytes, written });
+    },
+    finish: () => settleUntil(() => false),
+  };
 }
 
 /**
@@ -226,11 +305,15 @@ async function finishPiece(
 
 async function giveUpPiece(
   storage: JobStorage,
-  { folder, part, piece }: Place,
+  { folder, part, piece, path }: Place,
   unreadable: UnreadableError,
 ): Promise<void> {
-  const failed: FailedPiece = { part, piece, code: unreadable.name, error: unreadable.message };
+  const failed: FailedPiece = { part, piece, ...pathOf(path), code: unreadable.name, error: unreadable.message };
   await storage.put(failedKey(folder, part, piece), JSON.stringify(failed));
+}
+
+function pathOf(path: string): Pick<FailedPiece, 'path'> {
+  return path === '' ? {} : { path };
 }
 
 interface ReadPiece {
@@ -275,16 +358,19 @@ async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions)
   for (let isFirst = true; ; isFirst = false) {
     const size = steps.size();
     const step = left.take(Math.max(1, size));
-    if (step.length === 0) return true;
+    if (step === undefined) return true;
     if (size === 0) return false;
     const { count, isTooMuch } = await scoreStep(step, output, options);
     if (output.isOvertaken) return false;
     if (count < step.length && !isTooMuch) {
       // If one row takes more than a whole call, it fails. On a queue it would become a dead letter.
-      if (isFirst && fruitless > 0 && count === 0 && step.length === 1) refuse(step, output, NO_TIME);
+      if (isFirst && fruitless > 0 && count === 0 && step.length === 1) {
+        const { text, failures } = errorOf(step, 0, NO_TIME);
+        output.add(withKept(text, step.keptOf(0)), failures);
+      }
       return false;
     }
-    left.giveBack(step.slice(count));
+    if (count < step.length) left.giveBack(step.slice(count));
   }
 }
 
@@ -294,62 +380,38 @@ type RowsLeft = ReturnType<typeof leftOf>;
 
 /** Returns the rows of a piece after the answered ones. The caller may give rows back to get them again. */
 function leftOf(rows: PieceRows, answered: number) {
-  let back: readonly PieceRow[] = [];
+  const back: Rows[] = [];
+  const take = (max: number): Rows | undefined => {
+    const some = back.shift() ?? rows.take(max);
+    if (some === undefined || some.length <= max) return some;
+    back.unshift(some.slice(max));
+    return some.slice(0, max);
+  };
   for (let left = answered; left > 0; ) {
-    const skipped = rows.take(left).length;
+    const skipped = take(left)?.length ?? 0;
     if (skipped === 0) throw new Error(`expected ${answered} rows that were answered before, got ${answered - left}`);
     left -= skipped;
   }
-  return {
-    take(max: number): readonly PieceRow[] {
-      if (back.length === 0) return rows.take(max);
-      const taken = back.slice(0, max);
-      back = back.slice(max);
-      return taken;
-    },
-    giveBack(given: readonly PieceRow[]): void {
-      back = [...given, ...back];
-    },
-  };
+  return { take, giveBack: (given: Rows) => void back.unshift(given) };
 }
 
 /** @returns number of answered rows at the start of the step, and true if the others were too much to hold */
 async function scoreStep(
-  step: readonly PieceRow[],
+  step: Rows,
   output: Output,
   { scoring, steps }: PieceOptions,
 ): Promise<{ readonly count: number; readonly isTooMuch: boolean }> {
   const startedAt = performance.now();
-  const good = step.filter(({ failed }) => failed === undefined);
-  const { answers: scored, isTooMuch } = await scoring.score(good, steps.time);
-  let next = 0;
-  const answers = step.map((row) => (row.failed === undefined ? scored[next++] : refusalOf(row, row.failed)));
-  const unsettled = answers.indexOf(undefined);
-  const count = unsettled < 0 ? step.length : unsettled;
-  // The texts are read once, because rows of a shared request create them on each access.
-  const texts = answers.map((answer) => answer?.text);
-  const answered = texts.filter((text) => text !== undefined);
-  const characters = answered.reduce((sum, { length }) => sum + length, 0);
-  steps.record(answered.length, performance.now() - startedAt, characters);
-  for (const [index, row] of step.slice(0, count).entries()) {
-    const [text, answer] = [texts[index], answers[index]];
-    if (text === undefined || answer === undefined) throw new Error('expected an answer to every row that was settled');
-    addResult(output, row, { text, failures: answer.failures });
+  const results = await scoring.score(step, steps.time);
+  const documents: (readonly [text: string, failures: readonly Failure[]])[] = [];
+  visitDocuments(results, (text, failures) => void documents.push([text, failures]));
+  const characters = documents.reduce((sum, [{ length }]) => sum + length, 0);
+  steps.record(documents.length, performance.now() - startedAt, characters);
+  for (const [text, failures] of documents) {
+    output.add(text, failures);
     if (output.isFull) await output.put();
   }
-  return { count, isTooMuch };
-}
-
-function addResult(output: Output, { kept }: PieceRow, { text, failures }: RowResult): void {
-  output.add(withKept(text, kept), failures);
-}
-
-function refusalOf(row: PieceRow, failed: Failure): RowResult {
-  return { text: errorRow(row, failed), failures: [failed] };
-}
-
-function refuse(rows: readonly PieceRow[], output: Output, failed: Failure): void {
-  for (const row of rows) addResult(output, row, refusalOf(row, failed));
+  return results;
 }
 
 /** Input of a call after others of its part have ended without an answer. */
@@ -377,6 +439,7 @@ export async function skipPiece(
   const failed: FailedPiece = {
     part: part.part,
     piece,
+    ...pathOf(placeIn(folder, part, piece).path),
     code: error?.Error ?? 'unknown',
     error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MAX_CHARACTERS),
   };

@@ -8,9 +8,9 @@ import { type Observer, SILENT } from '../core/observer.ts';
 import { GRACE_MS, NO_DEADLINE, type TimeLimit } from '../core/record.ts';
 import { type HandedBack, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import type { CallOptions, ReplySink, ScoreBodies } from '../core/score.ts';
-import type { Row } from './rowRequests.ts';
-import { cutIntoRequests, requestOfRows, TableRow } from './tableRows.ts';
-import { type RowResult, readScores, TableResult } from './tableScores.ts';
+import { type Results, type RowResult, readScores, type SharedScores } from './results.ts';
+import type { Rows } from './rows.ts';
+import { Table } from './table.ts';
 
 export interface RowScoringOptions {
   readonly score: ScoreBodies;
@@ -31,115 +31,118 @@ export interface TableModel {
   isMixing: boolean;
 }
 
-/** What became of rows that were scored together. */
-interface Scored {
-  /** In the order of the rows; undefined where there was no time, or no memory. */
-  readonly answers: readonly (RowResult | undefined)[];
-  /** True if some were let go, because all would have been too much to hold: fewer rows at a time are to be scored. */
-  readonly isTooMuch: boolean;
-}
-
 export interface RowScoring {
   /**
-   * The answers to rows with different ids. Calls may overlap: none sees the rows of another.
+   * Scores rows with different IDs. Calls may overlap.
    *
-   * @throws Error when there is no reply to a row although there was time for it, or a model ends its processes
+   * @throws Error if a row gets no reply although there is time for it, or if a model ends its processes
    */
-  score(rows: readonly Row[], time?: TimeLimit): Promise<Scored>;
+  score(rows: Rows, time?: TimeLimit): Promise<Results>;
 }
 
 /** What a call of a job holds of answers: twice what a step should give. */
 export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
 
 /**
- * Scores rows of a file. Rows of a table share requests, unless their model may not; rows of a request that fails are scored
- * singly, so that a failure is that of one row. There is nothing to hand a row back to: a row that fails for now has one more
- * try, alone, and then an error result. Payload pointers are refused, not followed.
+ * Creates the scoring of rows of a file. Rows of a table share requests, unless their model may not. If a request fails, its
+ * rows are scored singly, so that a failure is that of one row. A row that fails for now has one more try, alone, and then an
+ * error result, because there is nothing to hand it back to. Payload pointers are refused, not followed.
  */
 export function createRowScoring(options: RowScoringOptions): RowScoring {
   return {
     async score(rows, time = NO_DEADLINE) {
-      const call = {
-        ...options,
-        rows,
-        time,
-        ask: createAsking(options),
-        answers: new Array(rows.length).fill(undefined),
-        letGo: new Set<number>(),
-      };
-      await scoreTogether(call);
+      const single = Array.from({ length: rows.length }, (_, row) => refusalOf(rows, row));
+      const states = Uint8Array.from(single, (result) => (result === undefined ? OPEN : SETTLED));
+      const call: RowCall = { ...options, rows, time, ask: createAsking(options), single, states };
+      const shared = await scoreTogether(call);
       await scoreSingly(call);
-      const { answers, letGo } = call;
-      // It cannot be opened, or ends its processes: other rows would fare no better.
-      const unavailable = answers[0]?.failures.find(isModelUnavailable);
-      const isLost = unavailable !== undefined && answers.every((answer) => answer?.failures.some(isModelUnavailable));
-      if (isLost) throw new Error(unavailable.message);
-      return { answers, isTooMuch: letGo.size > 0 };
+      refuseLostModel(call, shared);
+      const first = states.findIndex((state) => state !== SETTLED);
+      const count = first < 0 ? rows.length : first;
+      return { rows, count, single, shared, isTooMuch: states.includes(LET_GO) };
     },
   };
 }
 
-/** Rows that are scored together. */
-interface RowCall extends Pick<RowScoringOptions, 'table'> {
-  readonly rows: readonly Row[];
-  readonly time: TimeLimit;
-  readonly ask: ReturnType<typeof createAsking>;
-  /** By row. */
-  readonly answers: (RowResult | undefined)[];
-  /** Rows whose answers were too much to hold. */
-  readonly letGo: Set<number>;
+function refusalOf(rows: Rows, row: number): RowResult | undefined {
+  const failed = rows.failureOf(row);
+  return failed && errorOf(rows, row, failed);
 }
 
+/** Rows that are scored together. */
+interface RowCall extends Pick<RowScoringOptions, 'table'> {
+  readonly rows: Rows;
+  readonly time: TimeLimit;
+  readonly ask: ReturnType<typeof createAsking>;
+  /** Results of rows that share no request, by row. */
+  readonly single: (RowResult | undefined)[];
+  /** By row. */
+  readonly states: Uint8Array;
+}
+
+const OPEN = 0;
+const SETTLED = 1;
+/** State of a row whose result was too much to hold. */
+const LET_GO = 2;
+
 /** Scores rows of a table, many in a request. Those of a request that fails are left. */
-async function scoreTogether({ rows, time, table, ask, answers, letGo }: RowCall): Promise<void> {
-  if (table === undefined || table.isMixing || !mayShareRequests(table.model)) return;
+async function scoreTogether({ rows, time, table, ask, states }: RowCall): Promise<SharedScores[]> {
+  if (table === undefined || table.isMixing || !mayShareRequests(table.model) || !(rows instanceof Table)) return [];
   const { model } = table;
-  const ofTable = rows.filter((row) => row instanceof TableRow);
-  const chunks = cutIntoRequests(ofTable, model.maxBatchRows);
-  const bodies = chunks.map((chunk) => ({ key: rangeOf(chunk), body: requestOfRows(chunk, true) }));
+  const requests = rows.cutIntoRequests(model.maxBatchRows);
+  const bodies = requests.map((some) => ({ key: rangeOf(rows, some), body: rows.requestOfRows(some, true) }));
   const leftMs = time.remainingMs();
   // The rest is for rows of requests that fail, or hang.
   const laterMs = Number.isFinite(leftMs) ? leftMs / 2 : 0;
   const { signal, end } = sooner(time.signal, leftMs - laterMs);
   const limit = { ...time, remainingMs: () => time.remainingMs() - laterMs, signal };
   const replies = await ask(bodies, limit).finally(end);
-  if (table.isMixing) return;
-  let first = 0;
-  for (const [index, chunk] of chunks.entries()) {
+  if (table.isMixing) return [];
+  const shared: SharedScores[] = [];
+  for (const [index, some] of requests.entries()) {
     const reply = replies.get(index);
     const isScored = reply !== undefined && reply !== TOO_MUCH && !isHandedBack(reply) && reply.failures.length === 0;
-    const scores = isScored ? readScores(reply.text, model, chunk.length) : undefined;
-    for (let at = 0; at < chunk.length; at++) {
-      if (reply === TOO_MUCH) letGo.add(first + at);
-      if (scores !== undefined) answers[first + at] = new TableResult((chunk[at] as TableRow).id, scores, at);
-    }
-    first += chunk.length;
+    const scores = isScored ? readScores(reply.text, model, rows, some) : undefined;
+    if (scores !== undefined) shared.push(scores);
+    const state = reply === TOO_MUCH ? LET_GO : scores === undefined ? OPEN : SETTLED;
+    for (const row of some) states[row] = state;
   }
+  return shared;
 }
 
 /** Scores each row that is left as a request of its own. */
-async function scoreSingly({ rows, time, ask, answers, letGo }: RowCall): Promise<void> {
-  const left: [number, Row][] = [];
-  for (const [index, row] of rows.entries()) {
-    if (answers[index] === undefined && !letGo.has(index)) left.push([index, row]);
-  }
-  const replies = await ask(
-    left.map(([, row]) => bodyOf(row)),
-    time,
-  );
-  for (const [at, [index, row]] of left.entries()) {
-    let reply = replies.get(at);
-    // Another try may not meet what a row failed by for now; one for which there was no time is left for later.
+async function scoreSingly({ rows, time, ask, single, states }: RowCall): Promise<void> {
+  const left = [...states.keys()].filter((row) => states[row] === OPEN);
+  const bodyOf = (row: number): KeyedBody => ({ key: rows.idOf(row), body: rows.requestOf(row) });
+  const replies = await ask(left.map(bodyOf), time);
+  for (const [index, row] of left.entries()) {
+    let reply = replies.get(index);
+    // Another try may not meet what a row failed by for now. One for which there was no time is left for later.
     if (reply !== undefined && reply !== TOO_MUCH && isHandedBack(reply) && !isOutOfTime(reply)) {
       reply = (await ask([bodyOf(row)], time)).get(0) ?? reply;
     }
-    if (reply === undefined && !time.signal.aborted) throw new Error(`row ${row.id}: expected a reply, got none`);
-    if (reply === TOO_MUCH) letGo.add(index);
+    if (reply === undefined && !time.signal.aborted)
+      throw new Error(`row ${rows.idOf(row)}: expected a reply, got none`);
+    if (reply === TOO_MUCH) states[row] = LET_GO;
     else if (reply !== undefined) {
-      const answer = answerOf(row, reply, ask.lastProblem());
-      answers[index] = answer;
+      const result = resultOf(rows, row, reply, ask.lastProblem());
+      single[row] = result;
+      if (result !== undefined) states[row] = SETTLED;
     }
   }
+}
+
+/** @throws Error if the model cannot be opened, or ends its processes: other rows would fare no better */
+function refuseLostModel({ rows, single }: RowCall, shared: readonly SharedScores[]): void {
+  if (shared.length > 0) return;
+  let lost: Failure | undefined;
+  for (const [row, result] of single.entries()) {
+    if (rows.failureOf(row) !== undefined) continue;
+    const unavailable = result?.failures.find(({ code }) => code === 'MODEL_UNAVAILABLE');
+    if (unavailable === undefined) return;
+    lost ??= unavailable;
+  }
+  if (lost !== undefined) throw new Error(lost.message);
 }
 
 const TOO_MUCH = 'too much to hold';
@@ -193,34 +196,24 @@ function mayShareRequests({ sharing, independence, transform, inputs, outputs }:
   return areIndependent && areFirst && transform === undefined;
 }
 
-function bodyOf({ id, text }: Row): KeyedBody {
-  return { key: id, body: text };
+function rangeOf(rows: Rows, some: readonly number[]): string {
+  const [first, last] = [rows.idOf(some[0] as number), rows.idOf(some.at(-1) as number)];
+  return some.length === 1 ? first : `${first}-${last}`;
 }
 
-function rangeOf(rows: readonly Row[]): string {
-  const [first, last] = [rows[0], rows.at(-1)];
-  return first === last ? `${first?.id}` : `${first?.id}-${last?.id}`;
-}
-
-/** Undefined where there was no time for the row. */
-function answerOf(row: Row, reply: Reply, lastProblem: unknown): RowResult | undefined {
+/** Returns undefined if there was no time for the row. */
+function resultOf(rows: Rows, row: number, reply: Reply, lastProblem: unknown): RowResult | undefined {
   if (!isHandedBack(reply)) return { text: reply.text, failures: reply.failures };
-  if (isOutOfTime(reply)) return undefined;
-  const failed = explained(reply.failure, lastProblem);
-  return { text: errorRow(row, failed), failures: [failed] };
-}
-
-function isModelUnavailable({ code }: Failure): boolean {
-  return code === 'MODEL_UNAVAILABLE';
+  return isOutOfTime(reply) ? undefined : errorOf(rows, row, explained(reply.failure, lastProblem));
 }
 
 function isOutOfTime({ failure: { code } }: HandedBack): boolean {
   return code === 'DEADLINE';
 }
 
-/** The result of a row that cannot be scored. */
-export function errorRow({ id, text }: Row, failed: Failure): string {
-  return encodeError(id, idIn(text), failed);
+/** Returns the result of a row that cannot be scored. */
+export function errorOf(rows: Rows, row: number, failed: Failure): RowResult {
+  return { text: encodeError(rows.idOf(row), idIn(rows.requestOf(row)), failed), failures: [failed] };
 }
 
 /** A bug has no log to be read in: the result says why. */

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { JOB_RANGES } from '../core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
+import { isHidden } from './inputFiles.ts';
 import { COMPRESSIONS, FORMATS, type JobInput, type JobStart, type JobStorage, type Spec } from './jobTypes.ts';
 import { isSeparator, parseCell } from './rowRequests.ts';
 
@@ -72,10 +73,7 @@ export function startsByItself(
   { inputPrefix, outputPrefix }: Pick<SubmitDependencies, 'inputPrefix' | 'outputPrefix'>,
 ): boolean {
   if (!key.startsWith(inputPrefix) || key.startsWith(outputPrefix) || key.endsWith('/')) return false;
-  return !key
-    .slice(inputPrefix.length)
-    .split('/')
-    .some((name) => /^[_.]/.test(name));
+  return !isHidden(key.slice(inputPrefix.length));
 }
 
 /** Returns the settings in the nearest `_job.json`. @throws Error naming the file if it is wrong */

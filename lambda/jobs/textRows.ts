@@ -10,22 +10,16 @@ import {
   type JobHead,
   type JobInput,
   type JobStorage,
-  type Part,
+  type Span,
 } from './jobTypes.ts';
-import {
-  fieldsOf,
-  isBlankLine,
-  type LineReader,
-  type PieceRow,
-  requestOfLine,
-  requestOfObject,
-} from './rowRequests.ts';
-import { rowsOfFields } from './tableRows.ts';
+import { type LineReader, lineReaderOf, readLines } from './lineRows.ts';
+import { fieldsOf } from './rowRequests.ts';
+import type { IdPrefix, Rows } from './rows.ts';
 
 /** Rows of one piece, in order. Each row is handed out once. */
 export interface PieceRows {
-  /** Returns up to `max` rows, or none at the end. */
-  take(max: number): readonly PieceRow[];
+  /** Returns up to `max` rows, or undefined at the end. */
+  take(max: number): Rows | undefined;
   readonly bytes: number;
   readonly isLast: boolean;
 }
@@ -66,47 +60,97 @@ const BYTE_ORDER_MARK = '\uFEFF';
 interface LineOptions {
   readonly isLast: boolean;
   readonly maxLineBytes: number;
-  readonly readLine: LineReader;
+  readonly reader: LineReader;
   /** CSV only. */
   readonly separator: string | undefined;
 }
 
 /**
- * Returns the rows of a text piece: one for each line that is not blank. A row's id is the byte at which its line
- * begins, so it does not depend on how the text is cut.
+ * Returns the rows of a text piece: the lines whose first byte lies in its span, except blank ones. A row's ID is the byte
+ * at which its line begins, so it does not depend on how the text is cut.
+ *
+ * @param source from the byte before the span, or the object's start, until {@link endsWithin} is true
  */
 function rowsOfLines(
   span: ByteRange,
-  source: Bytes,
-  { isLast, maxLineBytes, readLine, separator }: LineOptions,
+  { at, bytes: source }: Bytes,
+  { isLast, maxLineBytes, reader, separator }: LineOptions,
 ): PieceRows {
-  const bytes = Buffer.from(source.bytes.buffer, source.bytes.byteOffset, source.bytes.length);
-  const lines = ownedLines(span, source);
-  const rowOf = ({ start, end }: ByteRange): PieceRow | undefined => {
-    const id = String(start);
-    if (end - start > maxLineBytes) return { id, text: '', failed: tooLong(maxLineBytes) };
-    const line = bytes.subarray(start - source.at, end - source.at);
-    if (!isUtf8(line)) return { id, text: '', failed: NOT_UTF8 };
-    const text = line.toString('utf8');
-    const own = start === 0 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
-    return isBlankLine(own, separator) ? undefined : readLine(own, id);
+  const bytes = Buffer.from(source.buffer, source.byteOffset, source.length);
+  const end = Math.min(span.end - at, bytes.length);
+  let next = firstLine(span, { at, bytes }) - at;
+  let lines: DecodedLines | undefined;
+  let read = 0;
+  /** Decodes the next lines, or adds a row for a line that cannot be decoded. */
+  const decodeNext = (): void => {
+    let some = bytes.subarray(next, endOfLines(bytes, next, Math.min(end, next + DECODED_BYTES, next + maxLineBytes)));
+    const isReadable = isUtf8(some);
+    if (!isReadable) some = bytes.subarray(next, endOfLines(bytes, next, next));
+    const failed =
+      sizeOfLine(some) > maxLineBytes ? tooLong(maxLineBytes) : isReadable || isUtf8(some) ? undefined : NOT_UTF8;
+    if (failed === undefined) lines = decodeLines(some, at + next);
+    else reader.refuse(at + next, failed);
+    read = 0;
+    next += some.length;
   };
   return {
     bytes: span.end - span.start,
     isLast,
     take(max) {
-      const rows: PieceRow[] = [];
       let taken = 0;
-      while (rows.length < max && (rows.length === 0 || taken < STEP_BYTES)) {
-        const line = lines.next();
-        if (line.done === true) break;
-        const row = rowOf(line.value);
-        if (row !== undefined) rows.push(row);
-        taken += line.value.end - line.value.start;
+      while (reader.length < max && (reader.length === 0 || taken < STEP_BYTES)) {
+        if (lines === undefined) {
+          if (next >= end) break;
+          decodeNext();
+          continue;
+        }
+        const from = read;
+        read = readLines(lines.text, from, reader, max, separator, lines.idOf);
+        taken += read - from;
+        if (read >= lines.text.length) lines = undefined;
       }
-      return rows;
+      return reader.length === 0 ? undefined : reader.take();
     },
   };
+}
+
+/** Lines to decode together, unless one is longer. */
+const DECODED_BYTES = 64 * 1024;
+
+/** Returns the end of the last line that ends before `max`, or of the first line if none does. */
+function endOfLines(bytes: Buffer, from: number, max: number): number {
+  const last = max > from ? bytes.lastIndexOf(NEWLINE, max - 1) : -1;
+  const end = last >= from ? last : bytes.indexOf(NEWLINE, from);
+  return end < 0 ? bytes.length : end + 1;
+}
+
+/** Returns the size of the last line, without its line break. */
+function sizeOfLine(lines: Buffer): number {
+  const end = lines.at(-1) === NEWLINE ? lines.length - 1 : lines.length;
+  const start = end === 0 ? 0 : lines.lastIndexOf(NEWLINE, end - 1) + 1;
+  return end - start - (end > start && lines[end - 1] === CARRIAGE_RETURN ? 1 : 0);
+}
+
+interface DecodedLines {
+  readonly text: string;
+  /** Returns the byte of the object at which a line begins. Called for each line in order. */
+  readonly idOf: (start: number) => number;
+}
+
+/** @param at byte of the object at which the lines begin */
+function decodeLines(bytes: Buffer, at: number): DecodedLines {
+  const decoded = bytes.toString();
+  if (decoded.length === bytes.length) return { text: decoded, idOf: (start) => at + start };
+  const hasMark = at === 0 && decoded.startsWith(BYTE_ORDER_MARK);
+  const text = hasMark ? decoded.slice(1) : decoded;
+  let characters = 0;
+  let place = at + (hasMark ? Buffer.byteLength(BYTE_ORDER_MARK) : 0);
+  const idOf = (start: number): number => {
+    place += Buffer.byteLength(text.slice(characters, start));
+    characters = start;
+    return start === 0 ? at : place;
+  };
+  return { text, idOf };
 }
 
 function tooLong(maxBytes: number): Failure {
@@ -122,20 +166,24 @@ const NOT_UTF8 = failure('INVALID_JSON', 'line: expected UTF-8, got other bytes;
 const PAST_BYTES = 64 * 1024;
 
 /**
- * Opens a reader of the pieces of a text part, from `part.start` on.
+ * Opens a reader of the pieces of a span of text.
  *
  * | text       | reads                                                                    |
  * | ---------- | ------------------------------------------------------------------------ |
  * | plain      | one ranged GET for each piece, and more if its last line is long          |
  * | compressed | from the beginning: a call that starts in the middle skips what is before |
  *
+ * @param head of the job, with the version and compression of the file
  * @param maxLineBytes longer lines are refused as rows
  */
-export function openText(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
+export function openText(
+  storage: JobStorage,
+  head: JobHead & IdPrefix,
+  { start: first, end: last }: Span,
+  maxLineBytes: number,
+): PieceReader {
   const isPlain = head.compression === 'none';
-  const end = part.end ?? (isPlain ? head.bytes : undefined);
-  const ofJson = head.objects === undefined ? requestOfLine : requestOfObject(head);
-  const readLine = head.format === 'csv' ? rowsOfFields(head) : ofJson;
+  const end = last ?? (isPlain ? head.bytes : undefined);
   let stream: StreamWindow | undefined;
   const streamFrom = (place: number): StreamWindow => {
     if (stream !== undefined && stream.bytes().at <= place) return stream;
@@ -153,7 +201,7 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
   };
   const readPiece = async (piece: number, goesOn: GoesOn): Promise<PieceRows | undefined> => {
     if (end === undefined && piece >= MAX_PIECES) throw tooLarge(head);
-    const start = part.start + piece * head.pieceBytes;
+    const start = first + piece * head.pieceBytes;
     if (end !== undefined && start >= end) return undefined;
     const window = await windowFrom(start, goesOn);
     let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
@@ -167,12 +215,12 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
       if (endOf(source) <= start && piece > 0) return undefined;
       span = { start, end: Math.max(start, endOf(source)) };
     }
-    return rowsOfLines(span, source, { isLast, maxLineBytes, readLine, separator: head.separator });
+    return rowsOfLines(span, source, { isLast, maxLineBytes, reader: lineReaderOf(head), separator: head.separator });
   };
   return {
     read: (piece, goesOn) =>
       readPiece(piece, goesOn).catch((error: unknown) => {
-        throw error instanceof StoppedError ? tooFar(head, part.start + piece * head.pieceBytes) : error;
+        throw error instanceof StoppedError ? tooFar(head, first + piece * head.pieceBytes) : error;
       }),
     close: () => stream?.close(),
   };
@@ -420,29 +468,6 @@ function endOf({ at, bytes }: Bytes): number {
   return at + bytes.length;
 }
 
-/**
- * Yields the lines whose first byte lies in a span, so that each line belongs to one span. A line begins at the start
- * of the object or after a line break, so the byte before the span is needed.
- *
- * @param source from the byte before the span, or the object's start, until {@link endsWithin} is true
- * @returns start and end of each line in the object, without its line break, \\n or \\r\\n
- */
-function* ownedLines(span: ByteRange, { at, bytes }: Bytes): Generator<ByteRange> {
-  let start = firstLine(span, { at, bytes });
-  while (start < span.end && start - at < bytes.length) {
-    // A mebibyte of line breaks must not yield a million blank lines.
-    if (bytes[start - at] === NEWLINE) {
-      start += 1;
-      continue;
-    }
-    const found = bytes.indexOf(NEWLINE, start - at);
-    const end = found < 0 ? bytes.length : found;
-    const returns = end > start - at && bytes[end - 1] === CARRIAGE_RETURN;
-    yield { start, end: at + end - (returns ? 1 : 0) };
-    start = at + end + 1;
-  }
-}
-
 /** Returns true if the source holds the whole last line of a span. A span within one long line owns no line. */
 function endsWithin(span: ByteRange, source: Bytes): boolean {
   if (firstLine(span, source) >= span.end) return true;
@@ -463,20 +488,19 @@ interface Header {
 }
 
 /** Maximum size of a header. Every call reads the names. */
-const MAX_BYTES = 1024 * 1024;
+export const MAX_HEADER_BYTES = 1024 * 1024;
 
-/** @throws JobError if the file does not begin with a header */
-export async function readHeader(
-  storage: JobStorage,
-  input: JobInput,
-  compression: Compression,
-  separator: string | undefined,
-  goesOn?: GoesOn,
-): Promise<Header> {
-  const bytes = Buffer.from(await readStart(storage, input, compression, MAX_BYTES, goesOn));
+/**
+ * Finds the header at the start of a file.
+ *
+ * @param bytes first {@link MAX_HEADER_BYTES} of the text, or all of it
+ * @throws JobError if there is none
+ */
+export function headerIn(bytes: Buffer, input: JobInput, separator: string | undefined): Header {
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
-  if (newline < 0 && bytes.length >= MAX_BYTES) throw noHeader(input, `a first line of more than ${MAX_BYTES} bytes`);
+  if (newline < 0 && bytes.length >= MAX_HEADER_BYTES)
+    throw noHeader(input, `a first line of more than ${MAX_HEADER_BYTES} bytes`);
   if (!isUtf8(line)) throw noHeader(input, 'bytes that are not UTF-8');
   const text = line
     .toString()

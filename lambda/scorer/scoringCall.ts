@@ -120,15 +120,9 @@ export class ScoringCall {
         return child && this.#runIn(child, some, { isAlone: false, limitMs, take: (replies) => this.#take(replies) });
       });
       if (loss === undefined) return;
-      this.#suspect(loss, some);
+      const blamed = loss.blamed === 'all' ? some.map(([index]) => index) : loss.blamed.map(({ body }) => body);
+      for (const index of blamed) if (this.#pending.has(index)) this.#suspects.set(index, newSuspect());
     } while (!this.#time.signal.aborted);
-  }
-
-  #suspect({ blamed }: Loss, some: readonly (readonly [index: number, body: KeyedBody])[]): void {
-    for (const at of blamed === 'all' ? some.keys() : blamed.map(({ body }) => body)) {
-      const index = some[at]?.[0];
-      if (index !== undefined && this.#pending.has(index)) this.#suspects.set(index, newSuspect());
-    }
   }
 
   /** Passes replies on, except those of bodies that did not fit into memory together: they run alone. */
@@ -203,12 +197,13 @@ export class ScoringCall {
       const loss = await this.#runIn(child, some, { isAlone: true, limitMs, take });
       if (loss === undefined) return;
       const [blamed] = loss.blamed === 'all' ? [] : loss.blamed;
-      const index = blamed && some[blamed.body]?.[0];
-      if (blamed === undefined || index === undefined || !this.#pending.has(index)) continue;
+      // A process that ended for no request's reason is replaced, after a pause of its lane, as long as there is time.
+      if (blamed === undefined || !this.#pending.has(blamed.body)) continue;
+      const { body: index, position } = blamed;
       if (loss.hungMs !== undefined) {
         left.delete(index);
-        await onHung(index, blamed.position, loss);
-      } else await this.#recordCrash(index, blamed.position, loss);
+        await onHung(index, position, loss);
+      } else await this.#recordCrash(index, position, loss);
     }
   }
 
@@ -250,9 +245,9 @@ export class ScoringCall {
   }
 
   /**
-   * Scores some bodies in a process. Replies have the index of their body.
+   * Scores some bodies in a process. Replies and the loss have the index of a body among all bodies.
    *
-   * @returns the loss, whose blamed bodies are indexes into `some`, or undefined if the call or its time has ended
+   * @returns the loss, or undefined if the call or its time has ended
    */
   async #runIn(
     child: ScorerChild,
@@ -295,8 +290,11 @@ export class ScoringCall {
     signal.removeEventListener('abort', onAbort);
     isOver = true;
     await Promise.all(taking);
-    if (loss !== undefined) note(child, loss);
-    return loss;
+    if (loss === undefined) return undefined;
+    note(child, loss);
+    const { blamed } = loss;
+    if (blamed === 'all') return loss;
+    return { ...loss, blamed: blamed.map(({ body, position }) => ({ body: indexOf(body), position })) };
   }
 }
 

@@ -6,7 +6,7 @@ const hosts = useHosts();
 const MODELS = { ...LOOKUP, 'turns/1/model.onnx': turningModel() };
 const SHORT = ENDLESS.replace('4000000000000', '3');
 
-describe('4. No run is started that is not expected to finish', () => {
+describe('4. A run starts only if it is expected to finish', () => {
   it('the function writes nothing when too little time is left, and hands everything back', async () => {
     const host = await hosts.start('the function', { models: LOOKUP, timeoutSeconds: 1 });
     const ids = host.send([lookup(0), lookup(1)]);

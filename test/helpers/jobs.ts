@@ -72,13 +72,14 @@ export function memoryStorage(chunkBytes = 7_001): MemoryStorage {
       return true;
     },
     async look(key) {
-      const bytes = objects.get(key)?.length;
-      return bytes === undefined ? undefined : { bytes, about: abouts.get(key) ?? '' };
+      const body = objects.get(key);
+      return body && { bytes: body.length, etag: etagOf(body), about: abouts.get(key) ?? '' };
     },
     remove: async (key) => void objects.delete(key),
     async *list(prefix) {
       for (const key of [...objects.keys()].filter((one) => one.startsWith(prefix)).toSorted()) {
-        yield { key, bytes: objects.get(key)?.length ?? 0 };
+        const body = objects.get(key) ?? Buffer.alloc(0);
+        yield { key, etag: etagOf(body), bytes: body.length };
       }
     },
   };
@@ -98,6 +99,8 @@ export interface JobOptions {
   readonly models: ModelRepository;
   readonly key: string;
   readonly content: Uint8Array;
+  /** Of the input. @default that of the content */
+  readonly etag?: string;
   readonly spec?: Spec;
   readonly partBytes?: number;
   readonly pieceBytes?: number;
@@ -125,8 +128,8 @@ export function manifestIn({ objects }: MemoryStorage): Manifest {
   return JSON.parse(objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
 }
 
-export function startOf({ key, content, spec = {}, run = 1 }: JobOptions): JobStart {
-  const input = { bucket: 'bucket', key, etag: etagOf(content), bytes: content.length };
+export function startOf({ key, content, etag = etagOf(content), spec = {}, run = 1 }: JobOptions): JobStart {
+  const input = { bucket: 'bucket', key, etag, bytes: content.length };
   return { ...input, job: 'job', run, folder: FOLDER, concurrency: 2, spec };
 }
 
@@ -379,6 +382,7 @@ export function estimatedJob(rows: number): Estimate {
     {
       rows,
       bytes: 500 * rows,
+      files: 1,
       rowsPerSecond: 20_000,
       concurrency: concurrency.default,
       memoryMb: JOB_MEMORY_MB.default,

@@ -80,6 +80,46 @@ describe('client.jobs', () => {
     expect(jobs.started.length).toBe(3);
   });
 
+  it('submits a prefix, a glob and a manifest as one job each, and the same files as the same job', async () => {
+    const { client, bucket, jobs } = await setUp();
+    for (const x of [1, 2, 3]) await server.put(bucket, `jobs/in/_days/${x}/a.jsonl`, lineOf(x));
+    await server.put(bucket, 'jobs/in/_days/some.manifest', '1/a.jsonl\n3/a.jsonl\n');
+    const idsOf = async (name: string) => {
+      const uri = `s3://${bucket}/jobs/in/${name}`;
+      const { job } = await client.jobs.submit(uri);
+      const status = await client.jobs.wait(job, soon);
+      expect(await client.jobs.submit(uri)).toMatchObject({ job, isNew: false });
+      const text = Buffer.concat(await Array.fromAsync(client.jobs.results(job))).toString();
+      const ids = text
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line).message_id);
+      expect(status).toMatchObject({ state: 'done', input: uri, files: ids.length, rows: ids.length });
+      return ids;
+    };
+    expect(await idsOf('_days/*/a.jsonl')).toEqual(['1/a.jsonl#0', '2/a.jsonl#0', '3/a.jsonl#0']);
+    expect(await idsOf('_days/some.manifest')).toEqual(['1/a.jsonl#0', '3/a.jsonl#0']);
+    await server.put(bucket, 'jobs/in/_days/some.manifest', '');
+    await server.put(bucket, 'jobs/in/_days/_SUCCESS', 'x');
+    const more = `s3://${bucket}/jobs/in/_days/[1/`;
+    await expect(client.jobs.submit(more)).rejects.toThrow(/expected files that are not empty/);
+    expect(await idsOf('_days/**/a.jsonl')).toEqual(['1/a.jsonl#0', '2/a.jsonl#0', '3/a.jsonl#0']);
+    await server.put(bucket, 'jobs/in/_days/2/a.jsonl', lineOf(4));
+    expect((await client.jobs.submit(`s3://${bucket}/jobs/in/_days/*/a.jsonl`)).isNew).toBe(true);
+    expect(jobs.started.length).toBe(4);
+  });
+
+  it('refuses files that start jobs by themselves, unless they are to be scored again', async () => {
+    const { client, bucket } = await setUp();
+    await server.put(bucket, 'jobs/in/days/a.jsonl', lineOf(1));
+    const uri = `s3://${bucket}/jobs/in/days/`;
+    await expect(client.jobs.submit(uri)).rejects.toThrow(
+      /expected files in a folder whose name begins with _ .*, got jobs\/in\/days\/a\.jsonl, which starts a job by itself/,
+    );
+    const { job } = await client.jobs.submit(uri, { again: true });
+    expect(await client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: 1, files: 1 });
+  });
+
   it('has no more calls at a time than the deployment', async () => {
     const { client, uri, jobs } = await setUp({}, { jobConcurrency: 7 });
     for (const [asked, got] of [

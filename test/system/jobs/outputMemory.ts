@@ -23,7 +23,7 @@ const counting = {
     return storage.putNew(key, Buffer.alloc(0), about);
   },
   async *list(prefix: string) {
-    for await (const { key, bytes } of storage.list(prefix)) yield { key, bytes: sizes.get(key) ?? bytes };
+    for await (const one of storage.list(prefix)) yield { ...one, bytes: sizes.get(one.key) ?? one.bytes };
   },
 };
 const models = repositoryOf(wordModel(() => 10_000));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { TimeLimit } from '../../../lambda/core/record.ts';
 import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import { RequestRows } from '../../../lambda/jobs/rows.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
 import {
@@ -70,17 +71,14 @@ describe('the calls of a job', () => {
     const scoring = createRowScoring({ score: scoreModels(MODELS, LIMITS), observer: {} });
     const counts = [3_000, 700, 1, 2_000];
     const calls = counts.map((count, call) =>
-      Array.from({ length: count }, (_, x) => ({
-        id: `${x}`,
-        text: JSON.stringify({ instances: [[1_000 * call + x]] }),
-      })),
+      Array.from({ length: count }, (_, x) => JSON.stringify({ instances: [[1_000 * call + x]] })),
     );
-    const scored = await Promise.all(calls.map((rows) => scoring.score(rows)));
-    for (const [call, { answers }] of scored.entries()) {
-      const results = answers.map((answer) => (answer?.text === '' ? 'nothing' : JSON.parse(answer?.text ?? '')));
+    const scored = await Promise.all(calls.map((texts) => scoring.score(new RequestRows([...texts.keys()], texts))));
+    for (const [call, { single }] of scored.entries()) {
+      const results = single.map((result) => (result?.text === '' ? 'nothing' : JSON.parse(result?.text ?? '')));
       expect(results).toEqual(
-        calls[call]?.map(({ id }) =>
-          expect.objectContaining({ message_id: id, predictions: [[2 * (1_000 * call + Number(id)) + 1]] }),
+        calls[call]?.map((_, x) =>
+          expect.objectContaining({ message_id: `${x}`, predictions: [[2 * (1_000 * call + x) + 1]] }),
         ),
       );
     }

@@ -1,7 +1,7 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { finishJob } from '../../../lambda/jobs/finishJob.ts';
-import { failedKey, readHead } from '../../../lambda/jobs/jobObjects.ts';
+import { failedKey, planKey, readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import type { Part } from '../../../lambda/jobs/jobTypes.ts';
 import { planJob } from '../../../lambda/jobs/planJob.ts';
 import { skipPiece } from '../../../lambda/jobs/scorePart.ts';
@@ -93,7 +93,7 @@ describe('compressed text', () => {
       return (await skipPiece({ ...place, entered }, job.storage, head)).next;
     };
     const pieces = [...job.storage.objects.keys()].filter((key) => key.includes('/reports/')).length;
-    const whole = { part: 0, start: 0 };
+    const [whole] = (await readParts(job.storage, planKey(FOLDER, 1))) as [Part];
     const resumed = { ...whole, except: [pieces - 1] };
     for (const part of [whole, resumed]) {
       for (const entered of ['first', 'second']) expect(await skip(part, entered)).toBeUndefined();
@@ -109,7 +109,8 @@ describe('compressed text', () => {
     const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { ...SIZES, pieceBytes: 2 });
     await planOf(job);
     const next = { piece: 10_000 };
-    const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part: { part: 0, start: 0 }, next };
+    const [part] = (await readParts(job.storage, planKey(FOLDER, 1))) as [Part];
+    const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part, next };
     await expect(callScore(event, job)).rejects.toMatchObject({
       name: 'INVALID_JOB',
       message: expect.stringContaining('at most 20000 bytes of text, got more; cut the file'),
@@ -221,7 +222,8 @@ describe('compressed text', () => {
           if (scored.counted.reads >= 10) void scored.storage.put(`${FOLDER}cancelled`, '');
           return scored.counted.reads * 1_000;
         };
-        const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part: { part: 0, start: 0 } };
+        const [part] = (await readParts(scored.storage, planKey(FOLDER, 1))) as [Part];
+        const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part };
         expect(await callScore(event, scored)).toMatchObject({ next: { piece: 0 } });
         expect([...scored.storage.objects.keys()].filter((key) => key.includes('/failed/'))).toEqual([]);
       } finally {

@@ -4,10 +4,10 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import type { ByteRange, Part, Spec } from '../../../lambda/jobs/jobTypes.ts';
+import type { ByteRange, Span, Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../../lambda/jobs/parquetRows.ts';
 import { layOutParquet } from '../../../lambda/jobs/planJob.ts';
-import type { PieceRow } from '../../../lambda/jobs/rowRequests.ts';
+import type { Rows } from '../../../lambda/jobs/rows.ts';
 import { openReader } from '../../../lambda/jobs/scorePart.ts';
 import { FOLDER, memoryStorage, planOf } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
@@ -50,13 +50,16 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
   });
   const head = await readHead(storage, FOLDER);
   if (head === undefined) throw new Error('expected a plan');
-  const rows: PieceRow[] = [];
+  const rows: ReturnType<typeof rowIn>[] = [];
   for (const part of await readParts(storage, planKey)) {
     let reader = openReader(storage, head, { part }, MAX_LINE_BYTES);
     for (let piece = 0; ; piece++) {
       const read = await reader.read(piece, () => true);
       if (read === undefined) break;
-      for (let some = read.take(cut.rowsATake); some.length > 0; some = read.take(cut.rowsATake)) rows.push(...some);
+      for (let some = read.take(cut.rowsATake); some !== undefined; some = read.take(cut.rowsATake)) {
+        expect(some.length).toBeLessThanOrEqual(cut.rowsATake);
+        for (let row = 0; row < some.length; row++) rows.push(rowIn(some, row));
+      }
       if (read.isLast) {
         expect(await reader.read(piece + 1, () => true)).toBeUndefined();
         break;
@@ -67,7 +70,16 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
     }
     reader.close();
   }
-  return rows.map(({ id, text, failed, kept }) => ({ id, text, code: failed?.code, kept }));
+  return rows;
+}
+
+function rowIn(rows: Rows, row: number) {
+  return {
+    id: rows.idOf(row),
+    text: rows.requestOf(row),
+    code: rows.failureOf(row)?.code,
+    kept: rows.keptOf(row),
+  };
 }
 
 interface Line {
@@ -224,14 +236,16 @@ describe('a row group of many pages', () => {
     };
     const limit = { storage, partBytes: 2 ** 40, pieceBytes: 2 ** 20 };
     const { inputs, parts } = await layOutParquet(input, {}, lineModel(), limit);
-    const [part] = parts as readonly [Part];
+    const [part] = parts as readonly [Span];
     spans.length = 0;
     const reader = openParquet(storage, { ...input, inputs, keep: ['note'], missing: undefined }, part);
     let [number, largest] = [0, 0];
     for (let piece = 0; ; piece++) {
       const found = await reader.read(piece, () => true);
       if (found === undefined) break;
-      for (const { id } of found.take(rows)) if (id === String(number)) number += 1;
+      for (let some = found.take(rows); some !== undefined; some = found.take(rows)) {
+        for (let row = 0; row < some.length; row++) if (some.idOf(row) === String(number)) number += 1;
+      }
       largest = Math.max(largest, ...spans);
     }
     expect(number).toBe(rows);

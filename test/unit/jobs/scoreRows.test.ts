@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ModelUnavailableError } from '../../../lambda/core/model.ts';
-import type { Row } from '../../../lambda/jobs/rowRequests.ts';
+import { RequestRows } from '../../../lambda/jobs/rows.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
 import {
   type InMemoryModelOptions,
@@ -17,15 +17,19 @@ function scoringWith(options: InMemoryModelOptions) {
   return createRowScoring({ score: scoreModels(repositoryOf(lineModel(options)), limits), observer: {} });
 }
 
-function rowsOf(values: readonly number[]): Row[] {
-  return values.map((value) => ({ id: `row-${value}`, text: JSON.stringify(lineRequest([value])) }));
+function rowsOf(values: readonly number[]): RequestRows {
+  const texts = values.map((value) => JSON.stringify(lineRequest([value])));
+  return new RequestRows(
+    values.map((value) => `row-${value}`),
+    texts,
+  );
 }
 
 describe('rows of a file', () => {
   it('are answered in their order', async () => {
     const values = Array.from({ length: 20 }, (_, index) => index);
-    const { answers } = await scoringWith({}).score(rowsOf(values));
-    const told = answers.map((answer) => answer && JSON.parse(answer.text));
+    const { single } = await scoringWith({}).score(rowsOf(values));
+    const told = single.map((result) => result && JSON.parse(result.text));
     expect(told.map((one) => [one.message_id, one.outputs[0].data])).toEqual(
       values.map((value) => [`row-${value}`, [2 * value + 1]]),
     );
@@ -40,8 +44,8 @@ describe('rows of a file', () => {
         if (values.length > 1 || values.includes(2)) throw new ModelUnavailableError('its thread died');
       },
     });
-    const { answers } = await scoring.score(rowsOf([1, 2, 3]));
+    const { single } = await scoring.score(rowsOf([1, 2, 3]));
     expect(runs).toEqual([[1, 2, 3], [1], [2], [3]]);
-    expect(answers.map((answer) => answer?.failures.map(({ code }) => code))).toEqual([[], ['MODEL_UNAVAILABLE'], []]);
+    expect(single.map((result) => result?.failures.map(({ code }) => code))).toEqual([[], ['MODEL_UNAVAILABLE'], []]);
   });
 });

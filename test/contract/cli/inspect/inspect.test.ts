@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
+import { RequestRows } from '../../../../lambda/jobs/rows.ts';
 import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
 import { columnsModel, voiceModel } from '../../../helpers/axisModels.ts';
 import { batchscore } from '../../../helpers/batchscore.ts';
@@ -65,9 +66,9 @@ async function scored(path: string, lines: readonly string[]): Promise<object[]>
   const options = { maxBatchRows: 8, maxBatchElements: 4096, providers: ['cpu'], allowProviderFallback: false, warn };
   const models = await openModelAlone(path, options);
   const scoring = createOfflineScoring(scoreModels(models, OFFLINE_LIMITS), warn);
-  const answers = await scoring.score(lines.map((text, index) => ({ id: String(index + 1), text })));
+  const { single } = await scoring.score(new RequestRows([...lines.keys()], lines));
   await models.close();
-  return answers.map(({ result }) => JSON.parse(result.text));
+  return single.map((result) => JSON.parse(result?.text ?? ''));
 }
 
 /** What a shell hands to the AWS CLI as the message's body. */
@@ -89,7 +90,7 @@ describe('what batchscore inspect prints', () => {
       const answers = await scored(path, lines);
       const refused = answers.filter((answer) => 'error' in answer);
       expect({ code, count: samples.length, refused }).toEqual({ code: 0, count: 4, refused: [] });
-      expect(answers[0]).toEqual({ message_id: '1', ...samples[0].answer });
+      expect(answers[0]).toEqual({ message_id: '0', ...samples[0].answer });
       expect(JSON.parse(bodyIn(send.json.awsCli))).toEqual(samples[0].json);
     },
   );

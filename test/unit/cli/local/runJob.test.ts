@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { runJob } from '../../../../cli/local/runJob.ts';
+import { linesOfPlan } from '../../../../lambda/jobs/jobObjects.ts';
 import type { JobStart } from '../../../../lambda/jobs/jobTypes.ts';
 import { memoryStorage } from '../../../helpers/jobs.ts';
 
@@ -32,8 +33,9 @@ async function run(
   const calls: Call[] = [];
   const waits: number[] = [];
   const storage = memoryStorage();
-  const plan = Array.from({ length: parts }, (_, part) => `${JSON.stringify({ part, start: part, end: part + 1 })}\n`);
-  await storage.put('out/a1/plan.jsonl', plan.join(''));
+  const file = { path: '', key: 'in/a', etag: '"e"', bytes: parts, compression: 'none' } as const;
+  const plan = Array.from({ length: parts }, (_, part) => ({ part, files: [{ ...file, start: part, end: part + 1 }] }));
+  await storage.put('out/a1/plan.jsonl', linesOfPlan(plan));
   const call = async (event: object): Promise<unknown> => {
     calls.push(event as Call);
     return answer(event as Call);

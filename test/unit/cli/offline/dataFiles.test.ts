@@ -137,6 +137,19 @@ describe('a file of plain objects', () => {
     expect(shapes).toEqual([[1, 2, 2], [1, 2, 3], ...Array.from({ length: 5 }, () => 'INVALID_SHAPE')]);
   });
 
+  it('has whole numbers exactly, in arrays too', async () => {
+    const file = '{"in":[1,9007199254740993]}\n{"in":["-9007199254740995",2]}';
+    expect(await told(echoModel('INT64', [2]), file, objects)).toEqual([
+      ['1', [1, '9007199254740993']],
+      ['2', ['-9007199254740995', 2]],
+    ]);
+    expect(await told(echoModel('FP32', [1]), '{"in":[1e999]}\n{"in":[[2]]}\n{"in":[1,2]}', objects)).toEqual([
+      ['1', 'INVALID_DATA'],
+      ['2', [2]],
+      ['3', 'INVALID_DATA'],
+    ]);
+  });
+
   it('may have an input in several keys', async () => {
     const spec = { inputs: { in: ['b', 'a'] } };
     expect(await told(echoModel('BYTES', [2]), '{"a":"ü","b":"x"}\n{"a":1,"b":"x"}', { ...objects, spec })).toEqual([

@@ -15,7 +15,7 @@ const OUTPUTS: readonly TensorSpec[] = [
 const GROUP = 1905;
 const ROWS = Math.floor(2.3 * GROUP);
 
-function rowOf(row: number) {
+function rowOf(row: number): string {
   const nothing = row % 11 === 5;
   const values: Readonly<Record<string, unknown>> = {
     BOOL: row % 2 === 0,
@@ -29,7 +29,7 @@ function rowOf(row: number) {
   const outputs = Object.entries(values).map(([name, value]) => ({ name, data: [value] }));
   const wide = { name: 'wide', data: Array.from({ length: 200 }, (_, at) => at + row) };
   const error = { message_id: `${row}`, code: 'INVALID_DATA', error: 'no' };
-  return { result: { text: JSON.stringify(nothing ? error : { message_id: `${row}`, outputs: [...outputs, wide] }) } };
+  return JSON.stringify(nothing ? error : { message_id: `${row}`, outputs: [...outputs, wide] });
 }
 
 const rows = (from: number, to: number) => Array.from({ length: to - from }, (_, at) => rowOf(from + at));
@@ -41,15 +41,17 @@ describe('a table of results that is gone on with', () => {
     'after %i rows has the bytes of one written at once',
     async (rowsBefore) => {
       const whole = createResultFile('parquet', OUTPUTS, []);
-      const expected = Buffer.concat([...whole.rows(rows(0, ROWS)), whole.end()].map((chunk) => Buffer.from(chunk)));
+      const expected = Buffer.concat(
+        [...whole.documents(rows(0, ROWS)), whole.end()].map((chunk) => Buffer.from(chunk)),
+      );
       const stopped = createResultFile('parquet', OUTPUTS, []);
-      const before = [...stopped.rows(rows(0, rowsBefore)), stopped.end()].map((chunk) => Buffer.from(chunk));
+      const before = [...stopped.documents(rows(0, rowsBefore)), stopped.end()].map((chunk) => Buffer.from(chunk));
       const part = Buffer.concat(before);
       writeFileSync(inFolder('part'), Buffer.concat([part, Buffer.from('later')]));
 
       const resumed = createResultFile('parquet', OUTPUTS, []);
       const bytes = await resumed.resume(inFolder('part'), part.length);
-      const rest = [...resumed.rows(rows(rowsBefore, ROWS)), resumed.end()].map((chunk) => Buffer.from(chunk));
+      const rest = [...resumed.documents(rows(rowsBefore, ROWS)), resumed.end()].map((chunk) => Buffer.from(chunk));
 
       expect(Buffer.concat([part.subarray(0, bytes), ...rest]).equals(expected)).toBe(true);
     },

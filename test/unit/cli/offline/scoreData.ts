@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
-import { createResultFile, type RowOut } from '../../../../cli/offline/resultFiles.ts';
+import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
-import { withKept } from '../../../../lambda/jobs/rowRequests.ts';
+import { visitDocuments } from '../../../../lambda/jobs/results.ts';
 import { repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {
@@ -18,11 +18,12 @@ export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' 
 
 /** What `batchscore score` writes of a file, in both forms. */
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}) {
-  const { chunk = 7, rows: lines = 2, spec = {}, format, takesRequests = true, bytes } = options;
+  const { chunk = 7, rows: size = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(scoreModels(repositoryOf(model), OFFLINE_LIMITS), () => {}, model);
   const csv = createResultFile('csv', outputsOf(model), spec.keep ?? []);
-  const limits = { lines, characters: 1_000_000, record() {} };
-  const found: RowOut[] = [];
+  const limits = { lines: size, characters: 1_000_000, record() {} };
+  const documents: string[] = [];
+  const lines: string[] = [csv.head.slice(0, -1)];
   const source = { model, name: 'file', format, spec, takesRequests, limits };
   const input = {
     stream: inChunks(Buffer.from(file), chunk),
@@ -32,12 +33,17 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
     readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
   };
   for await (const { rows } of rowBatches(input, source, new AbortController().signal)) {
-    found.push(...(await scoring.score(rows)));
+    const results = await scoring.score(rows);
+    visitDocuments(results, (text) => void documents.push(text));
+    // A cell may have a line break. A row begins with its number.
+    for (const text of csv.rows(results))
+      lines.push(
+        ...String(text)
+          .slice(0, -1)
+          .split(/\n(?=\d+,)/),
+      );
   }
-  return {
-    results: found.map(({ result, row }) => JSON.parse(withKept(result.text, row?.kept))),
-    csv: [csv.head, ...found.map((row) => csv.rows([row]))].map((line) => String(line).slice(0, -1)),
-  };
+  return { results: documents.map((text) => JSON.parse(text)), csv: lines };
 }
 
 function inChunks(bytes: Buffer, size: number): Readable {

@@ -2,6 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { createOfflineScoring } from '../../../../cli/offline/scoreCommand.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../../lambda/core/model.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
+import type { Results } from '../../../../lambda/jobs/results.ts';
+import { RequestRows } from '../../../../lambda/jobs/rows.ts';
 import { lineModel, repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 
@@ -12,7 +14,12 @@ const LIMITS = {
   maxBatchElements: 1000,
   deadlineMarginMs: 0,
 };
-const LINES = [1, 2, 3].map((number) => ({ id: String(number), text: `{"id":"${number}","instances":[[${number}]]}` }));
+const LINES = new RequestRows(
+  [1, 2, 3],
+  [1, 2, 3].map((number) => `{"id":"${number}","instances":[[${number}]]}`),
+);
+
+const documents = ({ single }: Results) => single.map((result) => JSON.parse(result?.text ?? ''));
 
 /** A model whose first runs fail as it does when its thread dies. */
 function dyingModel(deaths: number): Model {
@@ -42,7 +49,7 @@ function failOnWarning(message: string): never {
 describe('scoring lines without a queue', () => {
   it('answers a line that fails alone too with its code, and scores the next', async () => {
     const scoring = createOfflineScoring(scoreModels(repositoryOf(dyingModel(2)), LIMITS), failOnWarning);
-    const [first, ...others] = (await scoring.score(LINES)).map(({ result }) => JSON.parse(result.text));
+    const [first, ...others] = documents(await scoring.score(LINES));
     expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
     expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 2, errors: { MODEL_UNAVAILABLE: 1 } });
@@ -50,7 +57,7 @@ describe('scoring lines without a queue', () => {
 
   it('scores lines in smaller runs where there is no memory for all of them at once', async () => {
     const scoring = createOfflineScoring(scoreModels(repositoryOf(tightModel(2)), LIMITS), failOnWarning);
-    const results = (await scoring.score(LINES)).map(({ result }) => JSON.parse(result.text).predictions);
+    const results = documents(await scoring.score(LINES)).map(({ predictions }) => predictions);
     expect(results).toEqual([[[3]], [[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {} });
   });
@@ -62,7 +69,7 @@ describe('scoring lines without a queue', () => {
       scoreModels(repositoryOf(model), LIMITS, 100),
       (message) => void warnings.push(message),
     );
-    const results = (await scoring.score(LINES)).map(({ result }) => JSON.parse(result.text).predictions);
+    const results = documents(await scoring.score(LINES)).map(({ predictions }) => predictions);
     expect(results).toEqual([[[1]], [[1]], [[1]]]);
     expect(warnings).toEqual([
       expect.stringMatching(/^model 'line\/1': 'y' of line \d .*score again with --max-rows 1$/),
@@ -76,8 +83,8 @@ describe('scoring lines without a queue', () => {
       },
     };
     const scoring = createOfflineScoring(scoreModels(models, LIMITS), failOnWarning);
-    const results = await scoring.score([{ id: '4', text: '{"instances":[[1]]}' }]);
-    expect(results.map(({ result }) => JSON.parse(result.text))).toEqual([
+    const results = await scoring.score(new RequestRows([4], ['{"instances":[[1]]}']));
+    expect(documents(results)).toEqual([
       {
         message_id: '4',
         code: 'INTERNAL',

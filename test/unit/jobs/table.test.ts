@@ -2,9 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { createRandom } from '../../../bench/workload/random.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import type { ScoreBodies } from '../../../lambda/core/score.ts';
-import type { PieceRow } from '../../../lambda/jobs/rowRequests.ts';
+import { lineReaderOf } from '../../../lambda/jobs/lineRows.ts';
+import { visitDocuments } from '../../../lambda/jobs/results.ts';
+import type { Rows } from '../../../lambda/jobs/rows.ts';
 import { createRowScoring, type TableModel } from '../../../lambda/jobs/scoreRows.ts';
-import { rowsOfFields, TableRow } from '../../../lambda/jobs/tableRows.ts';
 import { lineModel, repositoryOf, scoreModels, scoringDependencies } from '../../helpers/scoring.ts';
 import { DISTURBED_BY_LARGE, rowModel, SHARE_OF_LARGEST } from '../core/scoreRecords/mixingModels.ts';
 
@@ -12,32 +13,37 @@ const { limits } = scoringDependencies();
 const INPUT = { input: 'x', datatype: 'FP32', shape: [1, 1], columns: ['x'] } as const;
 
 /** Rows of CSV with one column, which is kept too. */
-function rowsOf(cells: readonly (number | string)[]): PieceRow[] {
-  const read = rowsOfFields({ columns: ['x'], inputs: [INPUT], keep: ['x'] });
-  return cells.map((cell, index) => read(String(cell), String(index)));
+function rowsOf(cells: readonly (number | string)[]): Rows {
+  const reader = lineReaderOf({ columns: ['x'], inputs: [INPUT], keep: ['x'] });
+  for (const [index, cell] of cells.map(String).entries()) reader.add(index, cell, 0, cell.length);
+  return reader.take();
 }
 
-async function scored(model: Model, rows: readonly PieceRow[], table: TableModel = { model, isMixing: false }) {
+async function scored(model: Model, rows: Rows, table: TableModel = { model, isMixing: false }) {
   const requests: string[][] = [];
   const inMemory = scoreModels(repositoryOf(model), limits, 100);
   const score: ScoreBodies = (bodies, ...others) => {
     requests.push(bodies.map(({ key }) => key));
     return inMemory(bodies, ...others);
   };
-  const { answers } = await createRowScoring({ score, observer: {}, table }).score(rows);
-  return { requests, table, answers: answers.map((answer) => JSON.parse(answer?.text ?? '')) };
+  const results = await createRowScoring({ score, observer: {}, table }).score(rows);
+  const texts: string[] = [];
+  visitDocuments(results, (text) => void texts.push(text));
+  return { requests, table, answers: texts.map((text) => JSON.parse(text)) };
 }
 
 describe('a cell of CSV', () => {
-  const read = rowsOfFields({
+  const reader = lineReaderOf({
     columns: ['before', 'x'],
     inputs: [{ ...INPUT, datatype: 'FP64' }],
     keep: [],
   });
   const valueFrom = (text: string): unknown => {
-    const row = read(`-,${text}`, '0');
-    if (!(row instanceof TableRow)) throw new Error('expected a row of a table');
-    return row.failed?.code ?? row.table.inputs[0]?.data[row.at];
+    reader.add(0, `-,${text}`, 0, text.length + 2);
+    const rows = reader.take();
+    const failed = rows.failureOf(0)?.code;
+    if (failed !== undefined) return failed;
+    return Buffer.from(JSON.parse(rows.requestOf(0)).raw_input_contents[0], 'base64').readDoubleLE();
   };
 
   it('is the number that `Number` reads, of any digits, sign, point and exponent, or refused', () => {
@@ -62,7 +68,7 @@ describe('a cell of CSV', () => {
     ['0x10', 'INVALID_DATA'],
     ['1,5', 'INVALID_REQUEST'],
   ])('of %s is %s', (text, expected) => {
-    expect(text.includes(',') ? read(`-,${text}`, '0').failed?.code : valueFrom(text)).toBe(expected);
+    expect(valueFrom(text)).toBe(expected);
   });
 });
 
@@ -94,18 +100,16 @@ describe('rows of a table', () => {
   });
 
   it('are not in the request where a cell is no value', async () => {
-    const rows = rowsOf([1, 'two', 3]);
-    expect(rows.map(({ failed, kept }) => [failed?.code, kept])).toEqual([
-      [undefined, '{"x":"1"}'],
-      ['INVALID_DATA', '{"x":"two"}'],
-      [undefined, '{"x":"3"}'],
+    const rows = rowsOf([1, 'two', 3, '', 5]);
+    const { requests, answers } = await scored(lineModel(), rows);
+    expect(requests).toEqual([['0', '2-4']]);
+    expect(answers.map(({ code, outputs, kept }) => [code ?? outputs[0].data[0], kept])).toEqual([
+      [3, { x: '1' }],
+      ['INVALID_DATA', { x: 'two' }],
+      [7, { x: '3' }],
+      ['INVALID_DATA', { x: '' }],
+      [11, { x: '5' }],
     ]);
-    const { requests, answers } = await scored(
-      lineModel(),
-      rows.filter(({ failed }) => failed === undefined),
-    );
-    expect(requests).toEqual([['0', '2']]);
-    expect(answers.map(({ outputs }) => outputs[0].data)).toEqual([[3], [7]]);
   });
 
   it('are scored singly from the moment they are found to depend on each other', async () => {

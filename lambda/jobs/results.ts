@@ -1,0 +1,92 @@
+import { createRowEncoder } from '../core/encode.ts';
+import { type Failure, isFailure } from '../core/failure.ts';
+import { isObject, parseIfJson } from '../core/json.ts';
+import type { ModelDescription } from '../core/model.ts';
+import { decodeAll, isBase64Data, type Tensor } from '../core/tensor.ts';
+import { decodeRaw } from '../core/values.ts';
+import { type Rows, withKept } from './rows.ts';
+import type { Table } from './table.ts';
+
+/** Result of one row: a JSON document, and the failures that it tells of. */
+export interface RowResult {
+  readonly text: string;
+  readonly failures: readonly Failure[];
+}
+
+/** Scores of rows that shared a request. */
+export interface SharedScores {
+  readonly table: Table;
+  /** Rows in ascending order. */
+  readonly rows: readonly number[];
+  /** One tensor per model output, each `[rows, …]`. */
+  readonly outputs: readonly Tensor[];
+  /** Formats the result of the row at a place in `rows`. */
+  textOf(id: string, place: number): string;
+}
+
+/** Results of rows that were scored together. */
+export interface Results {
+  readonly rows: Rows;
+  /** Number of rows at the start that have results. There was no time or memory for the next one. */
+  readonly count: number;
+  /** Results of rows that shared no request, by row. */
+  readonly single: readonly (RowResult | undefined)[];
+  /** Scores of the other rows, in the order of the rows. */
+  readonly shared: readonly SharedScores[];
+  /** True if there was no memory for all results: score fewer rows together. */
+  readonly isTooMuch: boolean;
+}
+
+interface ResultVisitor {
+  single(row: number, result: RowResult): void;
+  shared(row: number, scores: SharedScores, place: number): void;
+}
+
+/** Visits the results of the first `count` rows, in order. */
+export function visitResults({ count, single, shared }: Results, visitor: ResultVisitor): void {
+  let [request, place] = [0, 0];
+  for (let row = 0; row < count; row++) {
+    const result = single[row];
+    if (result !== undefined) visitor.single(row, result);
+    else {
+      const scores = shared[request] as SharedScores;
+      visitor.shared(row, scores, place++);
+      if (place === scores.rows.length) [request, place] = [request + 1, 0];
+    }
+  }
+}
+
+const NO_FAILURES: readonly Failure[] = [];
+
+/** Visits the results of the first `count` rows as JSON documents with the kept columns, in order. */
+export function visitDocuments(
+  results: Results,
+  visit: (text: string, failures: readonly Failure[], row: number) => void,
+): void {
+  const { rows } = results;
+  visitResults(results, {
+    single: (row, { text, failures }) => visit(withKept(text, rows.keptOf(row)), failures, row),
+    shared: (row, scores, place) =>
+      visit(withKept(scores.textOf(rows.idOf(row), place), rows.keptOf(row)), NO_FAILURES, row),
+  });
+}
+
+/** Reads the binary answer to a request of several rows. Returns undefined if it lacks rows or outputs. */
+export function readScores(
+  text: string,
+  model: ModelDescription,
+  table: Table,
+  rows: readonly number[],
+): SharedScores | undefined {
+  const answer = parseIfJson(text);
+  if (!isObject(answer) || !Array.isArray(answer.outputs) || !Array.isArray(answer.raw_output_contents))
+    return undefined;
+  const outputs: Tensor[] = [];
+  for (const [index, { name, datatype }] of model.outputs.entries()) {
+    const shape: readonly number[] = answer.outputs[index]?.shape ?? [];
+    const data = decodeRaw(answer.raw_output_contents[index], datatype, shape, () => name);
+    if (shape[0] !== rows.length || isFailure(data)) return undefined;
+    outputs.push({ name, datatype, shape, data: isBase64Data(data) ? decodeAll(data, datatype, shape) : data });
+  }
+  return { table, rows, outputs, textOf: createRowEncoder(model, outputs) };
+}
