@@ -143,6 +143,8 @@ export interface InputFile {
   readonly shareOf: (bytes: number) => number | undefined;
   /** Reads the bytes from `start` to before `end` of a file whose size is known. */
   readonly readRange: (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>;
+  /** Returns how the file differs from that of the start, or undefined. Rows of both may be mixed, or its end missing. */
+  readonly change: () => Promise<string | undefined>;
 }
 
 /**
@@ -160,7 +162,7 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
       await file.close();
     }
   };
-  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined };
+  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined, change: async () => undefined };
   if (path === '-') return { stream: stdin, ...unsized, readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
@@ -192,6 +194,12 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
           shareOf(bytes) {
             const ofText = isPacked ? (bytes / unpackedBytes) * (file?.bytesRead ?? 0) : bytes;
             return Math.min(1, ofText / found.size);
+          },
+          async change() {
+            const now = await stat(path).catch(() => undefined);
+            if (now?.size === found.size && now.mtimeMs === found.mtimeMs) return undefined;
+            const told = ({ size, mtime }: Stats): string => `${size} bytes of ${mtime.toISOString()}`;
+            return `${path}: expected the file of the start, ${told(found)}, got ${now === undefined ? 'none' : told(now)}`;
           },
         }
       : unsized),

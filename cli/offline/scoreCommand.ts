@@ -93,7 +93,7 @@ in the order of the file, one for each line, or each row of Parquet.
 A result's message_id is the number of its line, or of its row in Parquet, from 0. The summary
 goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage,
-130 stopped by Ctrl-C, 143 by SIGTERM.
+130 stopped by Ctrl-C, 143 by SIGTERM, 141 because nobody reads stdout any more.
 `;
 
 /** Maximum characters in a batch. It limits the memory. */
@@ -257,6 +257,7 @@ async function scoreAll(
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', progress.stop);
   let rows = before;
   let isWhole = false;
+  let change: string | undefined;
   const written = async function* (found: Results, share: number | undefined) {
     yield* file.rows(found);
     rows += found.rows.length;
@@ -268,7 +269,8 @@ async function scoreAll(
       yield* written(found, share);
       limitNewObjects();
     }
-    isWhole = !signal.aborted;
+    change = signal.aborted ? undefined : await input.change();
+    isWhole = !signal.aborted && change === undefined;
     yield file.end();
   };
   const chunks = results();
@@ -284,6 +286,10 @@ async function scoreAll(
   } finally {
     progress.stop();
     finished();
+  }
+  if (change !== undefined) {
+    const kept = isResumable ? `; the results so far are in ${await unfinishedPath(out ?? '')}` : '';
+    throw new Error(`${change}${kept}; score it again when nobody writes to it`);
   }
   return isWhole ? undefined : exitCode();
 }

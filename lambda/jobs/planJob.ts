@@ -471,7 +471,7 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   const missing = (wanted: readonly string[]) => wanted.filter((column) => !known.has(column));
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
-    const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
+    const wanted = given.get(input.name) ?? [columnOf(input.name, columns, model.inputs)];
     const { name, datatype } = input;
     const found = inputColumnsOf(input, wanted);
     if (!isFailure(found)) return found;

@@ -187,7 +187,10 @@ export function matchKeys(
   const keysOf = new Map(Object.entries(given));
   const first = firstObject(lines);
   const there = Object.keys(first ?? {});
-  const asked = inputs.map((spec) => ({ spec, columns: keysOf.get(spec.name) ?? [columnOf(spec.name, there)] }));
+  const asked = inputs.map((spec) => ({
+    spec,
+    columns: keysOf.get(spec.name) ?? [columnOf(spec.name, there, inputs)],
+  }));
   if (first !== undefined) refuseMissing(there, asked, keep);
   return asked.map(({ spec, columns }) => {
     const found = inputColumnsOf(spec, columns);
@@ -197,13 +200,25 @@ export function matchKeys(
 }
 
 /**
- * The column or key of an input that is not told: the one of its name, else the only one that an exporter calls so. In
- * the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
+ * Returns the column or key of an input that is not told: the one of its name, or the one that an exporter renames to it.
+ * In the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
+ *
+ * @param there columns or keys of the file
+ * @throws JobError if several columns may be the input: a copy of a column would be taken for it
  */
-export function columnOf(input: string, there: readonly string[]): string {
-  if (there.includes(input)) return input;
-  const alike = there.filter((name) => name.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === input);
-  return alike.length === 1 ? (alike[0] ?? input) : input;
+export function columnOf(input: string, there: readonly string[], inputs: readonly TensorSpec[]): string {
+  const name = input.normalize();
+  const isOfAnother = (column: string): boolean => column !== input && inputs.some((spec) => spec.name === column);
+  const alike = [...new Set(there)].filter((column) => {
+    const plain = column.normalize();
+    return (plain === name || plain.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === name) && !isOfAnother(column);
+  });
+  if (alike.length < 2) return alike[0] ?? input;
+  throw new JobError(
+    'INVALID_JOB',
+    `input '${input}': expected one column of its name, got ${alike.map((column) => preview(column)).join(', ')}, which ` +
+      `exporters give the same name; set the one that the model was trained on: --inputs '${input}=COLUMN'`,
+  );
 }
 
 function refuseMissing(

@@ -29,6 +29,7 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
     stream: inChunks(Buffer.from(file), chunk),
     bytes,
     modifiedMs: undefined,
+    change: async () => undefined,
     shareOf: () => undefined,
     readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
   };
