@@ -56,7 +56,10 @@ export async function writeWhole(
   { signal, isWhole = () => true, after }: WholeOptions = {},
 ): Promise<void> {
   if (!(await canBeUnfinished(path))) {
-    return await pipelineDone(chunks, (await openOutput(path, 'w')).createWriteStream(), { signal });
+    const device = await openOutput(path, 'w');
+    return await pipelineDone(chunks, device.createWriteStream(), { signal }).catch((error: unknown) =>
+      Promise.reject(namingFile(path, error)),
+    );
   }
   const unfinished = await unfinishedPath(path);
   const file = await openOutput(unfinished, after === undefined ? 'w' : 'a');
@@ -66,7 +69,7 @@ export async function writeWhole(
     if (isWhole()) await rename(unfinished, await targetOf(path));
   } catch (error) {
     if (after === undefined) await rm(unfinished, { force: true });
-    throw error;
+    throw namingFile(path, error);
   }
 }
 
@@ -100,6 +103,12 @@ export async function refuseMissingFolder(path: string): Promise<void> {
 export async function refuseFolder(path: string): Promise<void> {
   const there = await stat(path).catch(() => undefined);
   if (there?.isDirectory()) throw notWritable(path, 'a folder');
+}
+
+/** Returns an error of writing, such as of a full disk, with the file's name, and any other error as it is. */
+export function namingFile(path: string, error: unknown): unknown {
+  const isOfWriting = error instanceof Error && 'syscall' in error && error.syscall === 'write';
+  return isOfWriting ? notWritable(path, systemReason(error) ?? error.message, error) : error;
 }
 
 export function notWritable(path: string, got: string, cause?: unknown): Error {
