@@ -529,7 +529,8 @@ export function createOfflineScoring(
         throw new Error(`line ${rows.idOf(results.count)}: expected an answer, got none`);
       summary.lines += rows.length;
       summary.scored += rows.length;
-      for (const [row, result] of results.single.entries()) {
+      for (let row = 0; row < rows.length; row++) {
+        const result = results.single[row];
         if (result === undefined || result.failures.length === 0) continue;
         summary.scored -= 1;
         for (const { code, message } of result.failures) {

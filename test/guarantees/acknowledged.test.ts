@@ -126,7 +126,7 @@ describe('Acknowledged: could not be scored or written this time', () => {
           ? FAULTS.denied
           : undefined;
       });
-      const ids = host.send(bodies, (index) => `group ${index % 2}`);
+      const ids = host.send(bodies, (index) => `group-${index % 2}`);
       const [affected, others] = [0, 1].map((group) => ids.filter((_, index) => index % 2 === group)) as [
         string[],
         string[],
@@ -141,7 +141,7 @@ describe('Acknowledged: could not be scored or written this time', () => {
   );
 });
 
-describe('Acknowledged: was held by a worker that had to end before it could score it', () => {
+describe('Acknowledged: was held by a worker that ended before scoring it', () => {
   it('stays hidden until the worker polls no more, and comes back then, for one receive', async () => {
     const worker: HostName = 'the worker';
     const host = await hosts.start(worker, { models: { ...LOOKUP, ...SLOW } });

@@ -49,7 +49,7 @@ describe('the page of guarantees', () => {
       ...rowsOf('limit | default | beyond it', 'Limits'),
     ];
 
-    expect(promised).toHaveLength(7 + 4 + 5);
+    expect(promised).toHaveLength(7 + 4 + 7);
     expect([...new Set(citations())].toSorted()).toEqual(promised.toSorted());
   });
 });

@@ -2,11 +2,11 @@ import { describe, expect, it } from '@jest/globals';
 import { ENDLESS, HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { turningModel } from '../helpers/onnxModels.ts';
 
-const hosts = useHosts(2);
+const hosts = useHosts();
 const MODELS = { ...LOOKUP, 'turns/1/model.onnx': turningModel() };
 const SHORT = ENDLESS.replace('4000000000000', '3');
 
-describe('4. No run is started that is not expected to finish', () => {
+describe('4. A run starts only if it is expected to finish', () => {
   it('the function writes nothing when too little time is left, and hands everything back', async () => {
     const host = await hosts.start('the function', { models: LOOKUP, timeoutSeconds: 1 });
     const ids = host.send([lookup(0), lookup(1)]);
@@ -22,7 +22,7 @@ describe('4. No run is started that is not expected to finish', () => {
     async (name) => {
       const host = await hosts.start(name, {
         models: MODELS,
-        timeoutSeconds: 20,
+        timeoutSeconds: 8,
         environment: { BATCHSCORE_DEADLINE_MARGIN_MS: '500' },
       });
       const [endless = '', ...others] = host.send([ENDLESS, lookup(0), lookup(1), SHORT]);
@@ -35,35 +35,4 @@ describe('4. No run is started that is not expected to finish', () => {
     },
     180_000,
   );
-
-  it.each(HOSTS)(
-    '%s never answers slow messages with an error that take much of its time each',
-    async (name) => {
-      const host = await hosts.start(name, { models: MODELS, timeoutSeconds: 10 });
-      const probeMs = async (): Promise<number> => {
-        const startedAt = performance.now();
-        await host.answers(host.send([turns(PROBE)]));
-        return performance.now() - startedAt;
-      };
-      // A machine that becomes slower meanwhile makes messages of 40 % of the timeout take all of it: that tells nothing.
-      for (let before = await probeMs(), after = Infinity; after > STEADY * before; before = after) {
-        const ids = host.send(Array.from({ length: 3 }, () => turns(Math.round((PROBE * 4_000) / before))));
-        await host.become('deleted', ids);
-        const codes = (await host.answers(ids)).map(({ code }) => code);
-        after = await probeMs();
-
-        if (after <= STEADY * before) expect(codes).toEqual([undefined, undefined, undefined]);
-      }
-    },
-    180_000,
-  );
 });
-
-/** Takes about a second. */
-const PROBE = 500_000;
-/** A machine is steady that takes less than this many times as long afterwards. */
-const STEADY = 1.5;
-
-function turns(count: number): string {
-  return ENDLESS.replace('4000000000000', String(count));
-}

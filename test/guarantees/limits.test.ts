@@ -32,8 +32,10 @@ const BEYOND: Readonly<Record<string, readonly [body: unknown, code: string]>> =
   'requests in a packed message': [Array(4).fill(rows(1)), 'TOO_MANY_REQUESTS'],
   'bytes of a body in the payload bucket': [pointer('requests/large'), 'PAYLOAD_TOO_LARGE'],
   'characters of an answer': [rows(1, 'an id that is echoed '.repeat(30)), 'RESULT_TOO_LARGE'],
-  'arrays and objects in a body over 64 KiB, their levels, keys in an object': [
-    padded({ inputs: JSON.parse(inLevels(101)) }),
+  'arrays and objects in a body over 64 KiB': [padded({ inputs: Array(200_001).fill([]) }), 'INVALID_REQUEST'],
+  'levels of arrays and objects': [padded({ inputs: JSON.parse(inLevels(101)) }), 'INVALID_REQUEST'],
+  'keys in an object': [
+    padded({ inputs: Object.fromEntries(Array.from({ length: 10_001 }, (_, key) => [`k${key}`, key])) }),
     'INVALID_REQUEST',
   ],
 };

@@ -12,7 +12,7 @@ import { lookupRequest, recordOfMessage } from './handler.ts';
 import { lookupModel } from './onnxModels.ts';
 import { afterThisTest, modelsDirectory, type RepositoryFiles } from './openModels.ts';
 import * as processes from './processes.ts';
-import { type Intercept, redrivePolicy, type StrictSqs, startStrictSqs } from './strictSqs.ts';
+import { type Intercept, MAX_HIDDEN_SECONDS, redrivePolicy, type StrictSqs, startStrictSqs } from './strictSqs.ts';
 
 /*
  * Hosts in processes of their own, and what they are sent. It is long because it has two ways to drive them: `useHosts`, from
@@ -85,14 +85,15 @@ export interface Host {
 }
 
 const SECOND_MS = 0.5;
-/** Longer than any test, even so. */
-const VISIBILITY_SECONDS = '43200';
+const VISIBILITY_SECONDS = String(MAX_HIDDEN_SECONDS);
+/** What a host holds, or has not been able to delay, stays hidden for longer than any run of these tests takes. */
+const HELD_MS = 120_000;
 
 /**
- * Hosts that tests drive from outside: messages in, answers and the fates of messages out. A second of visibility takes half a
- * millisecond, so that what is to come back after an hour does.
+ * Hosts that tests drive from outside: messages in, answers and the fates of messages out. A second that a host delays a
+ * message by takes half a millisecond, so that what is to come back after an hour does.
  *
- * @param secondMs what a second of visibility takes. @default half a millisecond
+ * @param secondMs what such a second takes. @default half a millisecond
  * @example const hosts = useHosts();
  *   it.each(HOSTS)('%s answers', async (name) => {
  *     const host = await hosts.start(name, { models: LOOKUP });
@@ -109,7 +110,7 @@ export function useHosts(secondMs = SECOND_MS) {
     return running;
   };
   beforeAll(async () => {
-    running = await startStrictSqs(secondMs);
+    running = await startStrictSqs((seconds) => (seconds === MAX_HIDDEN_SECONDS ? HELD_MS : secondMs * seconds));
   });
   afterEach(() => sqs().intercept());
   afterAll(() => running?.stop());
@@ -228,7 +229,7 @@ async function startFunction(starting: Starting): Promise<Running> {
     maxAttempts: 1,
   });
   let printedBefore = '';
-  const options = { execArgv, cleanUp: () => {} };
+  const options = { execArgv, isFrozen: true, cleanUp: () => {} };
   let handler: Awaited<ReturnType<typeof startHandler>> | undefined = await startHandler(variables, options);
   const gone = new AbortController();
   let isStopped = false;

@@ -26,9 +26,8 @@ interface Refusal {
 
 /**
  * What a call meets in place of its answer: an error, a connection that is cut before or after the call has had its effect,
- * half of an answer, no answer at all, or one that says that each entry failed for which a function says so. Messages that
- * are received as duplicates are visible at once again, so that their receipt handles are void. A promise that takes its
- * time is latency.
+ * half of an answer, no answer at all, or one that says that each entry failed for which a function says so. `duplicates` has
+ * another poll receive the same messages too; each receipt handle acts on them then. A promise that takes its time is latency.
  */
 export type Fault =
   | Refusal
@@ -57,22 +56,31 @@ export function redrivePolicy(deadLetterQueueUrl: string, maxReceiveCount: numbe
 }
 
 /**
- * An SQS server in this process, for the real SDK client and the real worker. Where the other local server is kinder
- * than SQS, this one is not:
+ * An SQS server in this process, for the real SDK client and the real worker. It is as strict as SQS where fauxqs is kinder:
  *
  * - A long poll stays open until a message comes for it. A message is handed to one poll, the one that has waited
  *   longest; the others stay open. Messages of one batch go to as many polls as there are.
  * - A poll whose client has gone stays open like any other: what it is handed is in flight, counts as received, and
  *   nobody sees it until its visibility ends.
- * - A receipt handle is void once its message is visible again.
+ * - A receipt handle is void once its message is visible again: a standard queue says that a delete by it was done and does
+ *   nothing, a FIFO queue refuses it. No message is hidden for more than twelve hours after its receive.
  * - A message that was received `maxReceiveCount` times moves to the dead-letter queue when it would be received again.
- * - Requests with unknown keys, or more than ten entries, are refused.
+ * - A standard queue gives its messages in another order, and at times fewer than are asked for and there.
+ * - A FIFO queue keeps the order of its groups, and drops what it has taken in the last five minutes.
+ * - At most `maxInFlight` messages of a queue are in flight: then polls get none, and short polls of a standard queue an error.
+ * - Calls and messages are at most 1 MiB, entries at most ten with distinct IDs, their text of the characters that SQS takes,
+ *   and their attributes, groups and deduplication IDs as SQS wants them. Requests with unknown keys are refused.
  *
- * A message becomes visible to the millisecond. FIFO queues keep the order of their groups; they do not deduplicate.
+ * A message becomes visible to the millisecond. The order of a standard queue is the same in each run.
  *
  * @param pace how long a second of visibility takes here, or so many seconds do, so that hours pass in a test. @default 1000
+ * @param maxInFlight of each queue. @default 120,000, as on SQS
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
  */
-export async function startStrictSqs(pace: number | ((seconds: number) => number) = 1000) {
+export async function startStrictSqs(
+  pace: number | ((seconds: number) => number) = 1000,
+  { maxInFlight = 120_000 }: { readonly maxInFlight?: number } = {},
+) {
   const msOf = typeof pace === 'number' ? (seconds: number) => pace * seconds : pace;
   const queues = new Map<string, Queue>();
   let between: Intercept = () => undefined;
@@ -84,10 +92,10 @@ export async function startStrictSqs(pace: number | ((seconds: number) => number
     return queue;
   };
   const createQueue = (name: string, attributes: Readonly<Record<string, string>> = {}): string => {
-    if (!queues.has(name)) queues.set(name, openQueue(name, attributes, queueOf, msOf));
+    if (!queues.has(name)) queues.set(name, openQueue(name, attributes, { queueOf, msOf, maxInFlight }));
     return `${endpoint}/000000000000/${name}`;
   };
-  const operations = operationsOn(queueOf);
+  const operations = operationsOn(queueOf, msOf);
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = await text(request);
@@ -153,8 +161,10 @@ export async function startStrictSqs(pace: number | ((seconds: number) => number
       queues.delete(name);
     },
     /** @returns its message ID */
-    sendMessage: (name: string, body: string, group?: string): string =>
-      queueOf(name).send({ body, group, attributes: {} }).messageId,
+    sendMessage(name: string, body: string, group?: string): string {
+      const deduplicationId = name.endsWith('.fifo') ? randomUUID() : undefined;
+      return queueOf(name).send({ body, group, deduplicationId, attributes: {} }).messageId;
+    },
     /** How many messages nobody else can receive now, and how many are to be received. */
     counts(name: string) {
       const { messages } = queueOf(name);
@@ -235,12 +245,17 @@ class Refused extends Error {
 }
 
 function invalid(message: string): Refused {
-  return new Refused({ status: 400, code: 'InvalidParameterValue', message });
+  return refused('InvalidParameterValue', message);
+}
+
+function refused(code: string, message: string): Refused {
+  return new Refused({ status: 400, code, message });
 }
 
 interface Sent {
   readonly body: string;
   readonly group: string | undefined;
+  readonly deduplicationId: string | undefined;
   readonly attributes: Readonly<Record<string, z.infer<typeof ATTRIBUTE>>>;
 }
 
@@ -256,9 +271,12 @@ interface Message extends Sent {
   handedBackBy: string | undefined;
   /** `dead`: it has gone to the dead-letter queue, where it has a history of its own. */
   fate: 'ready' | 'in flight' | 'deleted' | 'dead';
-  /** Of the last receive; void once the message is visible. */
-  receiptHandle: string;
+  /** Of its receives; void once the message is visible. */
+  readonly handles: Set<string>;
+  receivedAt: number;
   visibleAt: number;
+  /** True if it is in flight, and to be received by another all the same. */
+  isCopied: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -266,53 +284,89 @@ function countOf(messages: readonly Message[], fate: Message['fate']): number {
   return messages.filter((message) => message.fate === fate).length;
 }
 
+interface Received {
+  readonly message: Message;
+  readonly receiptHandle: string;
+}
+
 interface Queue {
   /** All that were ever sent. */
   readonly messages: readonly Message[];
   left(): number;
+  /** @throws Refused if SQS would not take it */
   send(sent: Sent, messageId?: string): Message;
   /** One poll. Resolves with messages, or none once `waitSeconds` are over. */
-  receive(asked: z.infer<typeof RECEIVE>, accessKey: string): Promise<readonly Message[]>;
-  /** The message in flight whose handle this is. */
+  receive(asked: z.infer<typeof RECEIVE>, accessKey: string): Promise<readonly Received[]>;
+  /** The message in flight whose handle this is. @throws Refused on a FIFO queue, if it was and is not deleted */
   find(receiptHandle: string): Message | undefined;
   remove(message: Message): void;
   /** In flight for so many seconds from now, or visible at 0. */
   hide(message: Message, seconds: number): void;
+  /** To be received by another too, while it is in flight. */
+  copy(message: Message): void;
   openPolls(): number;
   /** They are answered with nothing. */
   endPolls(): void;
   close(): void;
 }
 
+interface QueueOptions {
+  readonly queueOf: (name: string) => Queue;
+  readonly msOf: (seconds: number) => number;
+  readonly maxInFlight: number;
+}
+
 const REDRIVE_POLICY = z.object({ deadLetterTargetArn: z.string(), maxReceiveCount: z.coerce.number() });
 const DEFAULT_VISIBILITY_SECONDS = 30;
+export const MAX_HIDDEN_SECONDS = 43_200;
+const DEDUPLICATION_SECONDS = 300;
+/** From so many of the messages that are ready a standard queue takes the next. */
+const REACH = 20;
+/** Of the receives of a standard queue, those that bring fewer messages than there are. */
+const PARTIAL_SHARE = 0.25;
 
 function openQueue(
   name: string,
   attributes: Readonly<Record<string, string>>,
-  queueOf: (name: string) => Queue,
-  msOf: (seconds: number) => number,
+  { queueOf, msOf, maxInFlight }: QueueOptions,
 ): Queue {
-  const { RedrivePolicy, VisibilityTimeout = DEFAULT_VISIBILITY_SECONDS } = attributes;
+  const { RedrivePolicy, VisibilityTimeout = DEFAULT_VISIBILITY_SECONDS, MaximumMessageSize = MAX_BYTES } = attributes;
   const redrive = RedrivePolicy === undefined ? undefined : REDRIVE_POLICY.parse(JSON.parse(RedrivePolicy));
   const messages: Message[] = [];
   const ready: Message[] = [];
   let over = 0;
+  /** By receipt handle. */
   const inFlight = new Map<string, Message>();
+  const expired = new Map<string, Message>();
+  const sentBefore = new Map<string, { readonly message: Message; readonly at: number }>();
   const polls: {
     readonly serve: () => boolean;
     readonly end: () => void;
     readonly refuse: (error: Error) => void;
   }[] = [];
   const isFifo = name.endsWith('.fifo');
+  const random = randomOf(0);
 
-  const show = (message: Message): void => {
-    inFlight.delete(message.receiptHandle);
-    message.fate = 'ready';
+  const offer = (message: Message): void => {
     // A message group comes in order, and so does what comes back to it.
     const at = isFifo ? ready.findIndex(({ place }) => place > message.place) : -1;
     ready.splice(at === -1 ? ready.length : at, 0, message);
     serve();
+  };
+  const release = (message: Message): void => {
+    for (const handle of message.handles) {
+      inFlight.delete(handle);
+      if (isFifo) expired.set(handle, message);
+    }
+    message.handles.clear();
+  };
+  const show = (message: Message): void => {
+    release(message);
+    message.fate = 'ready';
+    const isThere = message.isCopied;
+    message.isCopied = false;
+    if (isThere) serve();
+    else offer(message);
   };
   const serve = (): void => {
     while (polls[0]?.serve()) polls.shift();
@@ -328,49 +382,65 @@ function openQueue(
     over += 1;
     queueOf(deadLetterTargetArn.slice(deadLetterTargetArn.lastIndexOf(':') + 1)).send(message, message.messageId);
   };
-  const take = (asked: z.infer<typeof RECEIVE>, accessKey: string): readonly Message[] => {
-    const max = asked.MaxNumberOfMessages;
+  const take = (asked: z.infer<typeof RECEIVE>, accessKey: string): readonly Received[] => {
+    const all = asked.MaxNumberOfMessages;
+    const max = isFifo || random() > PARTIAL_SHARE ? all : 1 + Math.floor(random() * all);
     const held = new Set(isFifo ? Array.from(inFlight.values(), ({ group }) => group) : []);
-    const taken: Message[] = [];
-    for (let place = 0; taken.length < max && place < ready.length; ) {
-      const message = ready[place] as Message;
-      if (isFifo && held.has(message.group)) {
+    const taken: Received[] = [];
+    for (let place = 0; taken.length < max && place < ready.length && inFlight.size < maxInFlight; ) {
+      const at = isFifo ? place : Math.floor(random() * Math.min(ready.length, REACH));
+      const message = ready[at] as Message;
+      if (held.has(message.group)) {
         place += 1;
         continue;
       }
-      ready.splice(place, 1);
+      ready.splice(at, 1);
+      const { isCopied } = message;
+      message.isCopied = false;
       if (redrive !== undefined && message.receives >= redrive.maxReceiveCount) {
-        bury(message, redrive);
+        // The other receive of a copy may still have it deleted.
+        if (!isCopied) bury(message, redrive);
         continue;
       }
       message.receives += 1;
       if (message.handedBackBy === accessKey) message.ownReceives += 1;
       message.handedBackBy = undefined;
       message.firstReceivedAt ??= Date.now();
+      message.receivedAt = performance.now();
       message.fate = 'in flight';
-      message.receiptHandle = randomUUID();
-      inFlight.set(message.receiptHandle, message);
-      taken.push(message);
+      const receiptHandle = randomUUID();
+      message.handles.add(receiptHandle);
+      inFlight.set(receiptHandle, message);
+      taken.push({ message, receiptHandle });
     }
-    for (const message of taken) hide(message, asked.VisibilityTimeout ?? Number(VisibilityTimeout));
+    for (const { message } of taken) hide(message, asked.VisibilityTimeout ?? Number(VisibilityTimeout));
     return taken;
   };
   return {
     messages,
     send(sent, messageId = randomUUID()) {
-      const { body, group, attributes } = sent;
+      checkMessage(sent, isFifo, Number(MaximumMessageSize));
+      const { body, group, deduplicationId, attributes } = sent;
+      const known = sentBefore.get(deduplicationId ?? '');
+      if (known !== undefined && performance.now() < known.at + msOf(DEDUPLICATION_SECONDS)) return known.message;
       const fresh = { messageId, place: messages.length, sentAt: Date.now(), firstReceivedAt: undefined, receives: 0 };
-      const unheld = { ownReceives: 0, handedBackBy: undefined, receiptHandle: '', visibleAt: 0, timer: undefined };
-      const message: Message = { body, group, attributes, ...fresh, ...unheld, fate: 'ready' };
+      const unheld = { ownReceives: 0, handedBackBy: undefined, receivedAt: 0, visibleAt: 0, timer: undefined };
+      const free = { handles: new Set<string>(), isCopied: false, fate: 'ready' as const };
+      const message: Message = { body, group, deduplicationId, attributes, ...fresh, ...unheld, ...free };
       messages.push(message);
-      show(message);
+      if (deduplicationId !== undefined) sentBefore.set(deduplicationId, { message, at: performance.now() });
+      offer(message);
       return message;
     },
     left: () => messages.length - over,
     async receive(asked, accessKey) {
       const atOnce = take(asked, accessKey);
-      if (atOnce.length > 0 || asked.WaitTimeSeconds === 0) return atOnce;
-      const { promise, resolve, reject } = Promise.withResolvers<readonly Message[]>();
+      if (atOnce.length > 0) return atOnce;
+      if (asked.WaitTimeSeconds === 0) {
+        if (isFifo || inFlight.size < maxInFlight) return atOnce;
+        throw refused('OverLimit', `Too many messages in flight: at most ${maxInFlight}.`);
+      }
+      const { promise, resolve, reject } = Promise.withResolvers<readonly Received[]>();
       const poll = {
         serve() {
           const taken = take(asked, accessKey);
@@ -387,16 +457,28 @@ function openQueue(
       }, 1000 * asked.WaitTimeSeconds).unref();
       return await promise.finally(() => clearTimeout(timer));
     },
-    find: (receiptHandle) => inFlight.get(receiptHandle),
+    find(receiptHandle) {
+      const fate = expired.get(receiptHandle)?.fate;
+      if (fate === 'ready' || fate === 'in flight') {
+        throw invalid(`Value ${receiptHandle} for parameter ReceiptHandle is invalid. Reason: it has expired.`);
+      }
+      return inFlight.get(receiptHandle);
+    },
     remove(message) {
       clearTimeout(message.timer);
-      inFlight.delete(message.receiptHandle);
+      release(message);
+      if (message.isCopied) ready.splice(ready.indexOf(message), 1);
       message.fate = 'deleted';
       over += 1;
       // The next of its message group may be received now.
       serve();
     },
     hide,
+    copy(message) {
+      if (message.fate !== 'in flight' || message.isCopied) return;
+      message.isCopied = true;
+      offer(message);
+    },
     openPolls: () => polls.length,
     endPolls() {
       for (const { end } of polls.splice(0)) end();
@@ -406,6 +488,56 @@ function openQueue(
       for (const { refuse } of polls.splice(0)) refuse(new Refused(FAULTS.missing));
     },
   };
+}
+
+const MAX_BYTES = 1_048_576;
+const MAX_ATTRIBUTES = 10;
+/** Of `MessageGroupId` and `MessageDeduplicationId`. */
+const FIFO_ID = /^[\w!"#$%&'()*+,./:;<=>?@[\]^`{|}~\\-]{1,128}$/;
+const ATTRIBUTE_NAME = /^(?!(?:aws|amazon)\.)(?!\.)(?!.*\.(?:\.|$))[\w.-]{1,256}$/i;
+const ATTRIBUTE_TYPE = /^(?:String|Number|Binary)(?:\..+)?$/;
+const NOT_ALLOWED = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
+
+/** @throws Refused, worded as SQS does */
+function checkMessage(sent: Sent, isFifo: boolean, maxBytes: number): void {
+  const { body, group, deduplicationId, attributes } = sent;
+  const texts = [body, ...Object.values(attributes).map(({ StringValue = '' }) => StringValue)];
+  if (texts.some((one) => NOT_ALLOWED.test(one))) {
+    const allowed = '#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF';
+    throw refused('InvalidMessageContents', `Invalid characters found. Valid unicode characters are ${allowed}`);
+  }
+  if (bytesOf(sent) > maxBytes) {
+    throw invalid(`One or more parameters are invalid. Reason: Message must be shorter than ${maxBytes} bytes.`);
+  }
+  const named = Object.entries(attributes);
+  if (named.length > MAX_ATTRIBUTES)
+    throw invalid(`Number of message attributes [${named.length}] exceeds the allowed`);
+  for (const [name, { DataType, StringValue = '', BinaryValue = '' }] of named) {
+    const isValue = DataType.startsWith('Number') ? Number.isFinite(Number(StringValue || 'none')) : StringValue !== '';
+    const isValid = ATTRIBUTE_NAME.test(name) && ATTRIBUTE_TYPE.test(DataType) && (isValue || BinaryValue !== '');
+    if (!isValid) throw invalid(`The message attribute '${name}' is invalid.`);
+  }
+  for (const [parameter, id] of Object.entries({ MessageGroupId: group, MessageDeduplicationId: deduplicationId })) {
+    if (id !== undefined && !FIFO_ID.test(id)) throw invalid(`Value ${id} for parameter ${parameter} is invalid.`);
+  }
+  if (isFifo && group === undefined) {
+    throw refused('MissingParameter', 'The request must contain the parameter MessageGroupId.');
+  }
+  if (isFifo && deduplicationId === undefined) {
+    throw invalid('The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided');
+  }
+  if (!isFifo && deduplicationId !== undefined) {
+    throw invalid('The request includes a parameter that is not valid for this queue type: MessageDeduplicationId.');
+  }
+}
+
+/** As SQS counts them. */
+function bytesOf({ body, attributes }: Sent): number {
+  return Object.entries(attributes).reduce(
+    (sum, [name, { DataType, StringValue = '', BinaryValue = '' }]) =>
+      sum + Buffer.byteLength(name + DataType + StringValue) + Buffer.byteLength(BinaryValue, 'base64'),
+    Buffer.byteLength(body),
+  );
 }
 
 const MAX_ENTRIES = 10;
@@ -424,25 +556,33 @@ const MESSAGE = {
   MessageDeduplicationId: z.string().optional(),
 };
 const HANDLE = { ReceiptHandle: z.string() };
-const VISIBILITY = { ...HANDLE, VisibilityTimeout: z.int().min(0).max(43_200) };
+const VISIBILITY = { ...HANDLE, VisibilityTimeout: z.int().min(0).max(MAX_HIDDEN_SECONDS) };
 const RECEIVE = z.strictObject({
   ...QUEUE,
   MaxNumberOfMessages: z.int().min(1).max(MAX_ENTRIES).default(1),
   WaitTimeSeconds: z.int().min(0).max(20).default(0),
-  VisibilityTimeout: z.int().min(0).max(43_200).optional(),
+  VisibilityTimeout: z.int().min(0).max(MAX_HIDDEN_SECONDS).optional(),
   AttributeNames: NAMES,
   MessageSystemAttributeNames: NAMES,
   MessageAttributeNames: NAMES,
 });
 
 function batchOf<S extends z.ZodRawShape>(entry: S) {
-  return z.strictObject({
-    ...QUEUE,
-    Entries: z
-      .array(z.strictObject({ Id: z.string(), ...entry }))
-      .min(1)
-      .max(MAX_ENTRIES),
-  });
+  return z.strictObject({ ...QUEUE, Entries: z.array(z.strictObject({ Id: z.string(), ...entry })) });
+}
+
+/** @throws Refused for the whole call */
+function checkEntries(entries: readonly { readonly Id: string }[]): void {
+  if (entries.length === 0) throw refused('EmptyBatchRequest', 'There should be at least one entry in the request.');
+  if (entries.length > MAX_ENTRIES) {
+    const message = `Maximum number of entries per request are ${MAX_ENTRIES}. You have sent ${entries.length}.`;
+    throw refused('TooManyEntriesInBatchRequest', message);
+  }
+  const ids = entries.map(({ Id }) => Id);
+  const odd = ids.find((id) => !/^[\w-]{1,80}$/.test(id));
+  if (odd !== undefined) throw refused('InvalidBatchEntryId', `Id ${odd} is not a valid batch entry ID.`);
+  if (new Set(ids).size < ids.length)
+    throw refused('BatchEntryIdsNotDistinct', 'Two or more entries have the same Id.');
 }
 
 /** What an operation is told besides: who calls, and what is to go wrong. */
@@ -455,7 +595,7 @@ interface Call {
 
 type Operations = Readonly<Record<string, (input: unknown, call: Call) => object | Promise<object>>>;
 
-function operationsOn(queueOf: (name: string) => Queue): Operations {
+function operationsOn(queueOf: (name: string) => Queue, msOf: (seconds: number) => number): Operations {
   const at = (url: string): Queue => queueOf(nameOf(url));
   const parse = <S extends z.ZodType>(schema: S, input: unknown): z.infer<S> => {
     const { data, error } = schema.safeParse(input);
@@ -466,25 +606,33 @@ function operationsOn(queueOf: (name: string) => Queue): Operations {
     SendMessageBatch(input, { fails }) {
       const { QueueUrl, Entries } = parse(batchOf(MESSAGE), input);
       const queue = at(QueueUrl);
-      return eachOf(Entries, fails, ({ MessageBody, MessageAttributes, MessageGroupId }) => {
-        const sent = { body: MessageBody, group: MessageGroupId, attributes: MessageAttributes };
-        return { MessageId: queue.send(sent).messageId, MD5OfMessageBody: md5(MessageBody) };
+      checkEntries(Entries);
+      const entries = Entries.map((entry) => ({ ...entry, sent: sentBy(entry) }));
+      const bytes = entries.reduce((sum, { sent }) => sum + bytesOf(sent), 0);
+      if (bytes > MAX_BYTES) {
+        const message = `Batch requests cannot be longer than ${MAX_BYTES} bytes. You have sent ${bytes} bytes.`;
+        throw refused('BatchRequestTooLong', message);
+      }
+      return eachOf(entries, fails, ({ sent }) => {
+        const { messageId, place } = queue.send(sent);
+        const order = sent.deduplicationId === undefined ? {} : { SequenceNumber: String(place) };
+        return { MessageId: messageId, MD5OfMessageBody: md5(sent.body), ...order };
       });
     },
     async ReceiveMessage(input, { accessKey, isTwice }) {
       const asked = parse(RECEIVE, input);
       const queue = at(asked.QueueUrl);
       const messages = await queue.receive(asked, accessKey);
-      const Messages = messages.map((message) => received(message, asked));
-      if (isTwice) for (const message of messages) queue.hide(message, 0);
+      const Messages = messages.map((one) => received(one, asked));
+      if (isTwice) for (const { message } of messages) queue.copy(message);
       return messages.length === 0 ? {} : { Messages };
     },
     DeleteMessageBatch(input, { fails }) {
       const { QueueUrl, Entries } = parse(batchOf(HANDLE), input);
       const queue = at(QueueUrl);
+      checkEntries(Entries);
       return eachOf(Entries, fails, ({ ReceiptHandle }) => {
         const message = queue.find(ReceiptHandle);
-        // SQS says that a delete by an old handle was done, and does nothing.
         if (message !== undefined) queue.remove(message);
         return undefined;
       });
@@ -492,16 +640,27 @@ function operationsOn(queueOf: (name: string) => Queue): Operations {
     ChangeMessageVisibilityBatch(input, { accessKey, fails }) {
       const { QueueUrl, Entries } = parse(batchOf(VISIBILITY), input);
       const queue = at(QueueUrl);
+      checkEntries(Entries);
       return eachOf(Entries, fails, ({ ReceiptHandle, VisibilityTimeout }) => {
         const message = queue.find(ReceiptHandle);
-        if (message === undefined) {
-          throw new Refused({ status: 400, code: 'MessageNotInflight', message: 'The message is not in flight.' });
+        if (message === undefined) throw refused('MessageNotInflight', 'The message is not in flight.');
+        const sinceReceive = performance.now() - message.receivedAt;
+        if (VisibilityTimeout > 0 && sinceReceive + msOf(VisibilityTimeout) > msOf(MAX_HIDDEN_SECONDS)) {
+          throw invalid(`Total VisibilityTimeout for the message is beyond the limit [${MAX_HIDDEN_SECONDS} seconds].`);
         }
         if (VisibilityTimeout === 0) message.handedBackBy = accessKey;
         queue.hide(message, VisibilityTimeout);
         return undefined;
       });
     },
+  };
+}
+
+function sentBy(entry: z.infer<z.ZodObject<typeof MESSAGE>>): Sent {
+  const { MessageBody, MessageAttributes, MessageGroupId, MessageDeduplicationId } = entry;
+  return {
+    ...{ body: MessageBody, attributes: MessageAttributes },
+    ...{ group: MessageGroupId, deduplicationId: MessageDeduplicationId },
   };
 }
 
@@ -529,14 +688,15 @@ function eachOf<E extends { readonly Id: string }>(
   return { Successful, Failed };
 }
 
-function received(message: Message, asked: z.infer<typeof RECEIVE>): object {
-  const { messageId, receiptHandle, body, group, attributes, receives, sentAt, firstReceivedAt } = message;
+function received({ message, receiptHandle }: Received, asked: z.infer<typeof RECEIVE>): object {
+  const { messageId, body, place, group, deduplicationId, attributes, receives, sentAt, firstReceivedAt } = message;
   const system: Record<string, string> = {
     ApproximateReceiveCount: String(receives),
     ApproximateFirstReceiveTimestamp: String(firstReceivedAt),
     SentTimestamp: String(sentAt),
     SenderId: 'test',
-    ...(group === undefined ? {} : { MessageGroupId: group }),
+    ...(group !== undefined && { MessageGroupId: group }),
+    ...(deduplicationId !== undefined && { MessageDeduplicationId: deduplicationId, SequenceNumber: String(place) }),
   };
   return {
     MessageId: messageId,
@@ -555,4 +715,17 @@ function pick<V>(all: Readonly<Record<string, V>>, names: readonly string[]): Re
 
 function md5(body: string): string {
   return createHash('md5').update(body).digest('hex');
+}
+
+export const MAX_SEED = 2_147_483_645;
+
+/** Numbers from 0 to below 1 that are the same for a seed, from 0 to `MAX_SEED`. */
+export function randomOf(seed: number): () => number {
+  let state = seed + 1;
+  const next = (): number => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state / 2_147_483_647;
+  };
+  for (let warm = 0; warm < 8; warm++) next();
+  return next;
 }

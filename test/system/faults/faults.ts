@@ -3,20 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answersJson, type Exchange, neverAnswers, refusesXml, type Step } from '../../helpers/frontServer.ts';
-import { FAULTS, type Fault, type SqsCall } from '../../helpers/strictSqs.ts';
-
-export const MAX_SEED = 2_147_483_645;
-
-/** Numbers from 0 to below 1 that are the same for a seed, from 0 to `MAX_SEED`. */
-export function randomOf(seed: number): () => number {
-  let state = seed + 1;
-  const next = (): number => {
-    state = (state * 48_271) % 2_147_483_647;
-    return state / 2_147_483_647;
-  };
-  for (let warm = 0; warm < 8; warm++) next();
-  return next;
-}
+import { FAULTS, type Fault, randomOf, type SqsCall } from '../../helpers/strictSqs.ts';
 
 /** What a call may meet, and how often in 10,000 calls. */
 const FREQUENCIES = {
@@ -36,6 +23,8 @@ const FREQUENCIES = {
   expired: 10,
 } as const;
 export type FaultKind = keyof typeof FREQUENCIES;
+/** Of invocations in a storm, those that Lambda refuses: a receive of each of their messages. */
+const THROTTLED_SHARE = 0.05;
 
 /** One of these in the wrong place costs a message one of its receives, as SQS counts; a silent store half of a timeout. */
 const COSTS_A_RECEIVE: ReadonlySet<FaultKind> = new Set([
@@ -49,7 +38,7 @@ export type Faults = ReturnType<typeof createFaults>;
 export function createFaults(seed: number) {
   const random = randomOf(seed);
   const outages = new Map<string, FaultKind>();
-  const counts: Partial<Record<FaultKind, number>> = {};
+  const counts: Partial<Record<FaultKind | 'mapping throttled', number>> = {};
   let isStormy = false;
 
   /** @param target a queue, `table`, or a bucket */
@@ -76,6 +65,12 @@ export function createFaults(seed: number) {
     /** From now on every call of the target meets this. */
     begin: (target: string, kind: FaultKind): void => void outages.set(target, kind),
     end: (target: string): void => void outages.delete(target),
+    /** Whether Lambda refuses an invocation. */
+    throttles(): boolean {
+      const isRefused = isStormy && random() < THROTTLED_SHARE;
+      if (isRefused) counts['mapping throttled'] = (counts['mapping throttled'] ?? 0) + 1;
+      return isRefused;
+    },
     /** Between hosts and SQS. The event source mapping is AWS's own: it sees duplicates alone. */
     sqs(call: SqsCall, isExpired: boolean): Promise<Fault | undefined> | Fault | undefined {
       const { queue = '', operation, accessKey } = call;

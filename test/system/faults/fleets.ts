@@ -1,7 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { SQSEvent } from 'aws-lambda';
 import { startEventSourceMapping } from '../../../cli/local/localMapping.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
-import { startHandler, startWorkerProcess } from '../../helpers/processes.ts';
+import { scorersOf, signal, startHandler, startWorkerProcess } from '../../helpers/processes.ts';
 import { nameOf } from '../../helpers/strictSqs.ts';
 
 export type Variables = Readonly<Record<string, string>>;
@@ -17,6 +18,8 @@ export interface Fleet {
   replace(beforeTold?: () => Promise<void>, onTold?: () => Promise<void>): Promise<void>;
   /** Ends one at once. */
   kill(): Promise<void>;
+  /** Has one, with its scorers, stand still for so long, or run for a share of that time only. */
+  slowDown(ms: number, runningShare: number): Promise<void>;
   /** How many have ended, by how: `SIGKILL`, `code 0`. */
   readonly ends: Readonly<Record<string, number>>;
   /** What they printed, the last lines of each. */
@@ -36,6 +39,21 @@ export function endAtExit(end: () => Promise<void>): void {
 }
 process.setMaxListeners(0);
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+
+const SLICE_MS = 100;
+
+/** Stops a host and its scorers for most of each tenth of a second. A share of 0 is a pause. */
+async function slowDown(pid: number | undefined, ms: number, runningShare: number): Promise<void> {
+  if (pid === undefined) return;
+  const sliceMs = runningShare === 0 ? ms : SLICE_MS;
+  for (const endsAt = performance.now() + ms; performance.now() < endsAt; ) {
+    const stopped = [pid, ...scorersOf(pid)];
+    for (const one of stopped) signal(one, 'SIGSTOP');
+    await sleep(sliceMs * (1 - runningShare));
+    for (const one of stopped) signal(one, 'SIGCONT');
+    await sleep(sliceMs * runningShare);
+  }
+}
 
 function ledger() {
   const ends: Record<string, number> = {};
@@ -92,6 +110,7 @@ export async function startWorkers(variables: Variables, name: string, credentia
       mine.send('SIGKILL');
       await mine.ended;
     },
+    slowDown: (ms, runningShare) => slowDown(current.pid, ms, runningShare),
     pids: () => [current.pid ?? 0],
     printed: () => current.printed(),
     async stop() {
@@ -106,6 +125,10 @@ interface Limits {
   readonly batchSize: number;
   readonly concurrency: number;
   readonly timeoutSeconds: number;
+  /** Asked before each invocation: true if Lambda refuses it. @default never */
+  readonly isThrottled?: () => boolean;
+  /** True if environments stand still between calls. @default false */
+  readonly isFrozen?: boolean;
 }
 
 type Environment = Awaited<ReturnType<typeof startHandler>>;
@@ -113,7 +136,7 @@ type Environment = Awaited<ReturnType<typeof startHandler>>;
 /** The function behind the event source mapping of `npm run dev`. */
 export async function startFunctions(variables: Variables, queueUrl: string, limits: Limits): Promise<Fleet> {
   const { ends, said, ended } = ledger();
-  const { batchSize, concurrency, timeoutSeconds } = limits;
+  const { batchSize, concurrency, timeoutSeconds, isThrottled = () => false, isFrozen = false } = limits;
   const sqs = createSqsClient(HOST_PATIENCE, {
     ...{ endpoint: new URL(queueUrl).origin, region: 'us-east-1', useQueueUrlAsEndpoint: false },
     credentials: { accessKeyId: 'mapping', secretAccessKey: 'any' },
@@ -129,7 +152,7 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
     wakeOne = Promise.withResolvers<void>();
   };
   const start = async (): Promise<void> => {
-    const mine = await startHandler(variables, { cleanUp: endAtExit });
+    const mine = await startHandler(variables, { isFrozen, cleanUp: endAtExit });
     all.add(mine);
     void mine.ended.then(([code, signal]) => {
       all.delete(mine);
@@ -147,6 +170,7 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
     }
   };
   const invoke = async ({ Records }: SQSEvent) => {
+    if (isThrottled()) throw new Error('TooManyRequestsException: Rate Exceeded.');
     const mine = await takeIdle();
     // As Lambda does it with one that has not answered in its time.
     const timer = setTimeout(() => void mine.end(), 1000 * timeoutSeconds);
@@ -176,6 +200,7 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
     // Nobody tells it: Lambda takes those away that have nothing to do.
     replace: async () => void (await idle[0]?.end()),
     kill: async () => void (await [...all][0]?.end()),
+    slowDown: (ms, runningShare) => slowDown([...all][0]?.pid, ms, runningShare),
     pids: () => [...all].map(({ pid }) => pid ?? 0),
     printed: () => [...all][0]?.printed() ?? '',
     async stop() {

@@ -48,7 +48,7 @@ export async function runJob({ rows, name, variables, models, s3, say }: JobOpti
           ...variables,
           ...(isScore ? { ...SIZES, BATCHSCORE_MODELS_DIR: models, BATCHSCORE_DEFAULT_MODEL: 'echo' } : control),
         },
-        { entry, cleanUp: endAtExit },
+        { entry, isFrozen: true, cleanUp: endAtExit },
       );
     environments.set(entry, mine);
     const environment = await mine;

@@ -1,7 +1,7 @@
 /**
  * Sends messages to the function and to workers while everything around them fails, and settles the account: `npm run
  * test:faults`. Ends with 1 where a message was lost, or answered wrongly, or went to the dead letters through no fault of
- * its own. Time is scaled: what a host hides for a while comes back after 2 ms for each second, so that an outage of an hour
+ * its own, and with 2 where the machine was too slow to judge that. Time is scaled: what a host hides for a while comes back after 2 ms for each second, so that an outage of an hour
  * takes seven seconds. What it holds stays hidden for real seconds, as heartbeats are sent by the clock.
  */
 import { once } from 'node:events';
@@ -25,7 +25,7 @@ import { createDynamoDbClient, createS3Client } from '../../../lambda/aws/awsCli
 import { HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
 import { MAX_RECEIVES } from '../../../lambda/core/limits.ts';
 import { startFront } from '../../helpers/frontServer.ts';
-import { redrivePolicy, startStrictSqs } from '../../helpers/strictSqs.ts';
+import { MAX_HIDDEN_SECONDS, MAX_SEED, redrivePolicy, startStrictSqs } from '../../helpers/strictSqs.ts';
 import {
   type Account,
   emptyAccount,
@@ -37,7 +37,7 @@ import {
   type Written,
   writtenTo,
 } from './account.ts';
-import { createFaults, type FaultKind, MAX_SEED, startCredentials } from './faults.ts';
+import { createFaults, type FaultKind, startCredentials } from './faults.ts';
 import { type Fleet, startFunctions, startWorkers, type Variables } from './fleets.ts';
 import { JOB_BUCKET, runJob } from './jobs.ts';
 import { culprit, message, putModels, type Sent } from './messages.ts';
@@ -59,9 +59,6 @@ const ROUND_SECONDS = 40;
 /** In which nothing is settled any more: much longer than what was lost with its host stays hidden. */
 const SETTLING_MS = 120_000;
 const MAX_AT_ONCE = 1_000;
-
-/** Processes start often here: compiled once, a start takes a third of the time. */
-const NODE_COMPILE_CACHE = join('node_modules', '.cache', 'compiled');
 
 const HOSTS = ['worker', 'function'] as const;
 type HostName = (typeof HOSTS)[number];
@@ -91,7 +88,7 @@ async function startWorld(seed: number) {
   const faults = createFaults(seed);
   const credentials = await startCredentials();
   const sqs = await startStrictSqs((seconds) =>
-    seconds === VISIBILITY_SECONDS ? 1000 * seconds : SECOND_MS * seconds,
+    seconds === VISIBILITY_SECONDS || seconds === MAX_HIDDEN_SECONDS ? 1000 * seconds : SECOND_MS * seconds,
   );
   sqs.intercept((call) => faults.sqs(call, credentials.isExpired(call)));
   const stores: Record<'table' | 'bucket', Written> = { table: new Map(), bucket: new Map() };
@@ -179,10 +176,15 @@ async function deploy(
     BATCHSCORE_BATCH_SIZE: '100',
     BATCHSCORE_STOP_SECONDS: '4',
     BATCHSCORE_MAX_POLLS: '8',
-    NODE_COMPILE_CACHE,
     ...variant.more,
   };
-  const limits = { batchSize: 100, concurrency: 2, timeoutSeconds: 8 };
+  const limits = {
+    batchSize: 100,
+    concurrency: 2,
+    timeoutSeconds: 8,
+    isFrozen: true,
+    isThrottled: world.faults.throttles,
+  };
   const fleet =
     host === 'worker'
       ? await startWorkers(variables, requests, credentials.endpoint)
@@ -212,17 +214,45 @@ async function produce(to: Deployed, max: number, world: World, signal: AbortSig
   }
 }
 
-/** Ends hosts, and sends what does, while faults cost receives; then takes one thing away for an hour, and nothing else. */
+/** What a host meets, in turn. */
+const DEEDS: readonly ((on: Deployed, world: World) => Promise<void>)[] = [
+  ({ fleet }) => fleet.replace(),
+  replaceInLull,
+  ({ fleet }) => fleet.slowDown(PAUSE_MS, 0),
+  ({ fleet }) => fleet.kill(),
+  replaceInOutage,
+  ({ fleet }) => fleet.slowDown(PAUSE_MS, 0.3),
+  async (on, world) => {
+    for (let turn = 0; turn < FLOOD; turn++) await send(on, culprit(turn), world);
+  },
+];
+const STEPS = 5;
+const PAUSE_MS = 3_000;
+/** Culprits at once. None of them hangs. */
+const FLOOD = 8;
+
+/** Ends and hinders hosts, and sends what does, while faults cost receives. */
 async function storm(on: Deployed, seconds: number, world: World, turn: number): Promise<void> {
   const pause = (share: number): Promise<void> => sleep(1000 * seconds * share);
-  for (let step = 0; step < 5; step++) {
+  for (let step = STEPS * turn; step < STEPS * (turn + 1); step++) {
     await pause(0.05);
-    await send(on, culprit(5 * turn + step), world);
+    await send(on, culprit(step), world);
     await pause(0.05);
-    if (step % 4 === 3) await on.fleet.kill();
-    else if (step % 2 === 0) await on.fleet.replace();
-    else await replaceInLull(on, world);
+    await DEEDS[step % DEEDS.length]?.(on, world);
   }
+}
+
+/** Replaces a host while its results are refused. */
+async function replaceInOutage(on: Deployed, { faults }: World): Promise<void> {
+  const [store = ''] = storesOf(on);
+  faults.begin(store, 'denied');
+  await on.fleet.replace();
+  faults.end(store);
+}
+
+/** The targets of faults that its results go to. */
+function storesOf({ variant, results }: Deployed): string[] {
+  return variant.stores.map((store) => ({ queue: results, table: 'table', bucket: 'results' })[store]);
 }
 
 const LULL_MS = 8_000;
@@ -260,7 +290,7 @@ async function replaceInLull(on: Deployed, world: World): Promise<void> {
 
 /** @param isStore whether a store of results refuses all: refusals come at once, so retries in haste would spend all receives */
 async function outage(on: Deployed, seconds: number, isStore: boolean, { faults }: World): Promise<string> {
-  const targets = on.variant.stores.map((store) => ({ queue: on.results, table: 'table', bucket: 'results' })[store]);
+  const targets = storesOf(on);
   const oneOf = <T>(all: readonly T[]): T => all[Math.floor(faults.random() * all.length)] as T;
   const target = oneOf(isStore ? targets : [...targets, on.requests, 'payloads']);
   const kind = oneOf(isStore ? REFUSALS : OUTAGES);
@@ -378,8 +408,7 @@ const JOB_ROWS = 2_000;
 
 /** A job is given no hour's outage: it ends then, and is resumed by who reads of it. */
 function jobBeside(round: number, { endpoints, models, s3 }: World, say: Say): Promise<Account> {
-  const variables = { ...endpoints, NODE_COMPILE_CACHE };
-  return runJob({ rows: JOB_ROWS, name: `rows-${round}`, variables, models, s3, say });
+  return runJob({ rows: JOB_ROWS, name: `rows-${round}`, variables: endpoints, models, s3, say });
 }
 
 type Say = (line: string) => void;
@@ -410,6 +439,7 @@ const main: Main = async (args) => {
 
   const say: Say = (line) => console.error(line);
   const startedAt = performance.now();
+  const machine = watchMachine();
   const rounds = Math.max(1, Math.round((60 * minutes) / ROUND_SECONDS));
   const world = await startWorld(seed);
   const played: Round[] = [];
@@ -428,14 +458,46 @@ const main: Main = async (args) => {
     seed,
     seconds,
     cores: availableParallelism(),
+    slowness: machine.stop(),
     total,
     faults: world.faults.counts,
     outages,
     accounts,
   };
   console.log(values.json ? JSON.stringify(report, undefined, 2) : tableOf(report));
-  return total.sent === 0 || FAULTY.some((what) => total[what] > 0) ? 1 : 0;
+  if (total.sent > 0 && !FAULTY.some((what) => total[what] > 0)) return 0;
+  // An answer that is wrong is so however late it comes.
+  const isLate = FAULTY.every((what) => total[what] === 0 || OF_TIME.has(what));
+  if (!isLate || report.slowness < MAX_SLOWNESS) return 1;
+  const wanted = `expected a machine at most ${MAX_SLOWNESS} times as slow as at its best`;
+  say(`too slow to judge: ${wanted}, got ${report.slowness} times; let it do less meanwhile`);
+  return 2;
 };
+
+/** What befalls messages, too, for which there is no time. */
+const OF_TIME: ReadonlySet<(typeof FAULTY)[number]> = new Set(['innocent', 'lost']);
+const MAX_SLOWNESS = 12;
+const LOOK_MS = 1_000;
+const WORK = 2e7;
+
+/** Does a known piece of work once a second. Stops with how much longer it took, the wait for its turn included, in the slowest tenth than at best. */
+function watchMachine(): { stop(): number } {
+  const took: number[] = [];
+  let due = performance.now() + LOOK_MS;
+  const timer = setInterval(() => {
+    let x = 0;
+    for (let step = 0; step < WORK; step++) x = (31 * x + step) | 0;
+    took.push(performance.now() - due + 0 * x);
+    due = performance.now() + LOOK_MS;
+  }, LOOK_MS);
+  return {
+    stop() {
+      clearInterval(timer);
+      took.sort((a, b) => a - b);
+      return Math.round((took[Math.floor(0.9 * took.length)] ?? 1) / (took[0] ?? 1));
+    },
+  };
+}
 
 interface Report {
   readonly total: Account;

@@ -8,8 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asksForHelp, type Main, parseOptions, runCommand, UsageError, wholeNumber } from '../../../cli/arguments.ts';
 import { openRepository } from '../../../lambda/onnx/repository.ts';
-import { redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
-import { randomOf } from './faults.ts';
+import { randomOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
 import { type Fleet, startFunctions, startWorkers, type Variables } from './fleets.ts';
 import { message, putModels } from './messages.ts';
 

@@ -14,7 +14,7 @@ const HANGING = {
 };
 
 /** `AWS_LAMBDA_NODEJS_WORKER_COUNT` is 1 on Managed Instances: one thread has the handler, and the process is not its own. */
-describe('4. No run is started that is not expected to finish', () => {
+describe('4. A run starts only if it is expected to finish', () => {
   it('the handler in a worker thread hands back a run that does not end in too short a time, and goes on', async () => {
     const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
     const variables = {
