@@ -13,6 +13,7 @@ import { CONFIG_FILE, isVersion } from '../../lambda/core/places.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
+import { createResultFile, formatOfResults, type ResultFile } from '../../lambda/jobs/resultFiles.ts';
 import type { Results } from '../../lambda/jobs/results.ts';
 import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
@@ -45,7 +46,6 @@ import {
   unfinishedPath,
   writeWhole,
 } from '../textFiles.ts';
-import { createResultFile, formatOfResults, type ResultFile } from './resultFiles.ts';
 import {
   type BatchLimits,
   DATA_FORMATS,
@@ -259,7 +259,8 @@ async function scoreAll(
   let isWhole = false;
   let change: string | undefined;
   const written = async function* (found: Results, share: number | undefined) {
-    yield* file.rows(found);
+    file.add(found);
+    yield* file.take();
     rows += found.rows.length;
     const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
     progress.update({ rows, errors, share });
