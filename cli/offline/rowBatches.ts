@@ -4,10 +4,10 @@ import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import { isShallow } from '../../lambda/core/outline.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
-import { type LineReader, lineReaderOf, readLines } from '../../lambda/jobs/lineRows.ts';
+import { fieldsOf, type LineReader, lineReaderOf, readLines } from '../../lambda/jobs/lineRows.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
 import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
-import { arePlainObjects, fieldsOf, isBlankLine, isRequest, matchKeys } from '../../lambda/jobs/rowRequests.ts';
+import { arePlainObjects, isBlankLine, isRequest, matchKeys } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits, textsOf, untilAborted } from '../textFiles.ts';
@@ -210,6 +210,6 @@ type DataFormat = (typeof DATA_FORMATS)[number];
  * their kind.
  */
 export function formatByEnding(path: string): DataFormat | undefined {
-  if (/\.[ct]sv$/i.test(path)) return 'csv';
+  if (/\.[ct]sv(\.gz)?$/i.test(path)) return 'csv';
   return /\.(parquet|pq)$/i.test(path) ? 'parquet' : undefined;
 }

@@ -130,42 +130,6 @@ export function isSeparator(text: string): boolean {
   return text.length === 1 && !/["\r\n]/.test(text);
 }
 
-export const QUOTE = '"';
-
-/**
- * The fields of one line of CSV, as RFC 4180 has them: a field may stand in quotes, and then hold separators, and
- * quotes that are doubled. A line is a row: fields hold no line breaks.
- *
- * @returns undefined when a quoted field does not end in the line, or something else than a separator follows it
- * @see https://www.rfc-editor.org/rfc/rfc4180
- */
-export function fieldsOf(line: string, separator = ','): string[] | undefined {
-  if (!line.includes(QUOTE)) return line.split(separator);
-  const fields: string[] = [];
-  for (let at = 0; at <= line.length; ) {
-    if (line[at] !== QUOTE) {
-      const next = line.indexOf(separator, at);
-      const end = next < 0 ? line.length : next;
-      fields.push(line.slice(at, end));
-      at = end + 1;
-      continue;
-    }
-    const end = endOfQuoted(line, at + 1);
-    if (end < 0 || (end + 1 < line.length && line[end + 1] !== separator)) return undefined;
-    fields.push(line.slice(at + 1, end).replaceAll('""', QUOTE));
-    at = end + 2;
-  }
-  return fields;
-}
-
-/** Where the quote is that ends a field: one that is not doubled. */
-function endOfQuoted(line: string, from: number): number {
-  for (let at = line.indexOf(QUOTE, from); at >= 0; at = line.indexOf(QUOTE, at + 2)) {
-    if (line[at + 1] !== QUOTE) return at;
-  }
-  return -1;
-}
-
 /** One of these makes an object a request, whatever the model's inputs are called. */
 const KEYS_OF_REQUESTS = ['inputs', 'instances', 'model_name'];
 /** Keys that no data file is known by: a line of them alone is a request that lacks its inputs. */
@@ -223,7 +187,10 @@ export function matchKeys(
   const keysOf = new Map(Object.entries(given));
   const first = firstObject(lines);
   const there = Object.keys(first ?? {});
-  const asked = inputs.map((spec) => ({ spec, columns: keysOf.get(spec.name) ?? [columnOf(spec.name, there)] }));
+  const asked = inputs.map((spec) => ({
+    spec,
+    columns: keysOf.get(spec.name) ?? [columnOf(spec.name, there, inputs)],
+  }));
   if (first !== undefined) refuseMissing(there, asked, keep);
   return asked.map(({ spec, columns }) => {
     const found = inputColumnsOf(spec, columns);
@@ -233,13 +200,25 @@ export function matchKeys(
 }
 
 /**
- * The column or key of an input that is not told: the one of its name, else the only one that an exporter calls so. In
- * the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
+ * Returns the column or key of an input that is not told: the one of its name, or the one that an exporter renames to it.
+ * In the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
+ *
+ * @param there columns or keys of the file
+ * @throws JobError if several columns may be the input: a copy of a column would be taken for it
  */
-export function columnOf(input: string, there: readonly string[]): string {
-  if (there.includes(input)) return input;
-  const alike = there.filter((name) => name.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === input);
-  return alike.length === 1 ? (alike[0] ?? input) : input;
+export function columnOf(input: string, there: readonly string[], inputs: readonly TensorSpec[]): string {
+  const name = input.normalize();
+  const isOfAnother = (column: string): boolean => column !== input && inputs.some((spec) => spec.name === column);
+  const alike = [...new Set(there)].filter((column) => {
+    const plain = column.normalize();
+    return (plain === name || plain.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === name) && !isOfAnother(column);
+  });
+  if (alike.length < 2) return alike[0] ?? input;
+  throw new JobError(
+    'INVALID_JOB',
+    `input '${input}': expected one column of its name, got ${alike.map((column) => preview(column)).join(', ')}, which ` +
+      `exporters give the same name; set the one that the model was trained on: --inputs '${input}=COLUMN'`,
+  );
 }
 
 function refuseMissing(
