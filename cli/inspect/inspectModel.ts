@@ -13,7 +13,7 @@ import {
 } from '../../lambda/core/model.ts';
 import type { ScoreBodies } from '../../lambda/core/score.ts';
 import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/tensor.ts';
-import { RequestRows } from '../../lambda/jobs/rows.ts';
+import { requestRows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
@@ -281,7 +281,7 @@ async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<P
   let first: FailedRequest | undefined;
   for (const { place, json, binary } of texts) {
     const forms = binary === undefined ? [json] : [json, binary];
-    const { single } = await scoring.score(new RequestRows([...forms.keys()], forms));
+    const { single } = await scoring.score(requestRows([...forms.keys()], forms));
     const failed = single.flatMap((result) => result?.failures ?? [])[0];
     const answer = single[0]?.text;
     if (failed === undefined && answer !== undefined) samples.push({ json, binary, answer: withoutMessageId(answer) });

@@ -2,8 +2,8 @@ import { type Failure, failure, isFailure, plural, preview } from '../core/failu
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { isShallow } from '../core/outline.ts';
 import type { JobHead } from './jobTypes.ts';
-import { exactly, fieldsOf, isBlankLine, isExact, QUOTE } from './rowRequests.ts';
-import { type IdPrefix, RequestRows, type Rows } from './rows.ts';
+import { exactly, isBlankLine, isExact } from './rowRequests.ts';
+import { type IdPrefix, type Rows, requestRows } from './rows.ts';
 import { TableBuilder, type TableOptions } from './table.ts';
 
 /** Reads lines of text as rows, one after the other. */
@@ -61,23 +61,21 @@ export function lineReaderOf(head: LinesHead): LineReader {
 
 /** Reads lines that are requests as they are. */
 function requestReader({ idPrefix = '' }: IdPrefix): LineReader {
-  let [ids, texts, failures]: [string[], string[], Map<number, Failure>] = [[], [], new Map()];
+  let [ids, texts, failures]: [string[], string[], (Failure | undefined)[]] = [[], [], []];
+  const add = (id: number, text: string, failed?: Failure): void => {
+    ids.push(`${idPrefix}${id}`);
+    texts.push(text);
+    failures.push(failed);
+  };
   return {
     get length() {
       return ids.length;
     },
-    add(id, text, start, end) {
-      ids.push(`${idPrefix}${id}`);
-      texts.push(text.slice(start, end));
-    },
-    refuse(id, failed) {
-      failures.set(ids.length, failed);
-      ids.push(`${idPrefix}${id}`);
-      texts.push('');
-    },
+    add: (id, text, start, end) => add(id, text.slice(start, end)),
+    refuse: (id, failed) => add(id, '', failed),
     take() {
-      const rows = new RequestRows(ids, texts, failures);
-      [ids, texts, failures] = [[], [], new Map()];
+      const rows = requestRows(ids, texts, failures);
+      [ids, texts, failures] = [[], [], []];
       return rows;
     },
   };
@@ -109,30 +107,24 @@ function csvReader(head: LinesHead): LineReader {
   const placeOf = new Map(columns.map((name, place) => [name, place]));
   const placesOf = (names: readonly string[]): number[] => names.map((name) => placeOf.get(name) ?? -1);
   const [inputPlaces, keptPlaces] = [inputs.map((input) => placesOf(input.columns)), placesOf(keep)];
-  const cut = fieldCutter(columns.length, separator);
+  const fields = fieldCutter(columns.length, separator);
   return tableReader(head, (table, id, text, start, end) => {
     const row = table.add(id);
-    let found: number | undefined = cut.at(text, start, end);
-    let fields: readonly string[] | undefined;
-    if (found < 0) {
-      fields = fieldsOf(text.slice(start, end), separator);
-      found = fields?.length;
-    }
+    const found = fields.cut(text, start, end);
     if (found !== columns.length) {
       table.fail(row, noRow(columns.length, found));
       return;
     }
-    const fieldAt = (place: number): string => fields?.[place] ?? text.slice(cut.startOf(place), cut.endOf(place));
     for (let column = 0; column < keptPlaces.length; column++) {
-      table.keep(row, column, fieldAt(keptPlaces[column] as number));
+      table.keep(row, column, fields.textOf(text, keptPlaces[column] as number));
     }
     for (let index = 0; index < inputPlaces.length; index++) {
       const [places, input] = [inputPlaces[index] as number[], table.inputs[index] as (typeof table.inputs)[number]];
       for (let column = 0; column < places.length; column++) {
         const place = places[column] as number;
-        const decimal = fields === undefined ? cut.decimalOf(place) : Number.NaN;
+        const decimal = fields.decimalOf(place);
         if (!Number.isNaN(decimal) && input.writeNumber(row, column, decimal)) continue;
-        const failed = input.write(row, column, fieldAt(place));
+        const failed = input.write(row, column, fields.textOf(text, place));
         if (failed === undefined) continue;
         table.fail(row, failed);
         return;
@@ -141,18 +133,31 @@ function csvReader(head: LinesHead): LineReader {
   });
 }
 
+/**
+ * Returns the fields of one line of CSV as RFC 4180 has them: a field may be in quotes, and then hold separators, and quotes
+ * that are doubled. A line is a row: fields hold no line breaks.
+ *
+ * @returns undefined if a quoted field does not end in the line, or if it ends before a separator
+ * @see https://www.rfc-editor.org/rfc/rfc4180
+ */
+export function fieldsOf(line: string, separator = ','): readonly string[] | undefined {
+  const fields = fieldCutter(line.split(separator).length, separator);
+  const length = fields.cut(line, 0, line.length);
+  return length === undefined ? undefined : Array.from({ length }, (_, field) => fields.textOf(line, field));
+}
+
 /** Decimal digits that a double always holds. */
 const EXACT_DIGITS = 15;
 const POWER_OF_TEN = Float64Array.from({ length: EXACT_DIGITS + 1 }, (_, exponent) => Number(`1e${exponent}`));
 const MINUS = 45;
 const POINT = 46;
 const ZERO = 48;
-const QUOTE_CODE = QUOTE.charCodeAt(0);
+const QUOTE = '"';
+const QUOTE_CODE = 34;
 
 /**
- * Finds the fields of lines without quotes, one line at a time, and reads those that are plain decimals, such as -12.5,
- * without creating a text for them. One division of two whole numbers that doubles hold rounds correctly, so the number
- * is the one that `Number` returns.
+ * Finds the fields of one line at a time, and reads those that are plain decimals, such as -12.5, without creating a text for
+ * them. One division of two whole numbers that doubles hold rounds correctly, so the number is the one that `Number` returns.
  *
  * @see https://www.exploringbinary.com/fast-path-decimal-to-floating-point-conversion/
  */
@@ -162,49 +167,68 @@ function fieldCutter(columns: number, separator = ',') {
   const starts = new Int32Array(columns);
   const ends = new Int32Array(columns);
   const decimals = new Float64Array(columns);
+  const areQuoted = new Uint8Array(columns);
   return {
-    /** Returns the number of fields in the line, or -1 if it has a quote. No digit or point follows the line. */
-    at(text: string, from: number, to: number): number {
+    /** Returns the number of fields in a line. Undefined if a quoted field does not end. No digit follows the line. */
+    cut(text: string, from: number, to: number): number | undefined {
       let place = from;
       for (let field = 0; ; field++, place++) {
-        const start = place;
+        let start = place;
         let decimal = Number.NaN;
-        if (!isInDecimals) {
+        let end: number;
+        const isQuoted = place < to && text.charCodeAt(place) === QUOTE_CODE;
+        if (isQuoted) {
+          start += 1;
+          end = endOfQuoted(text, start, to);
+          place = end + 1;
+          if (end < 0 || (place < to && text.charCodeAt(place) !== code)) return undefined;
+        } else {
           const isNegative = text.charCodeAt(place) === MINUS;
-          if (isNegative) place += 1;
+          const first = isNegative ? place + 1 : place;
+          let at = first;
           let whole = 0;
-          let digits = -place;
-          let fraction = 0;
-          let digit = text.charCodeAt(place) - ZERO;
-          for (; digit >= 0 && digit <= 9; digit = text.charCodeAt(++place) - ZERO) whole = whole * 10 + digit;
-          digits += place;
+          let digit = text.charCodeAt(at) - ZERO;
+          for (; digit >= 0 && digit <= 9; digit = text.charCodeAt(++at) - ZERO) whole = whole * 10 + digit;
+          let digits = at - first;
+          let places = 0;
           if (digit === POINT - ZERO) {
-            fraction = -place - 1;
-            digit = text.charCodeAt(++place) - ZERO;
-            for (; digit >= 0 && digit <= 9; digit = text.charCodeAt(++place) - ZERO) whole = whole * 10 + digit;
-            fraction += place;
-            digits += fraction;
+            const point = at;
+            digit = text.charCodeAt(++at) - ZERO;
+            for (; digit >= 0 && digit <= 9; digit = text.charCodeAt(++at) - ZERO) whole = whole * 10 + digit;
+            places = at - point - 1;
+            digits += places;
           }
-          if (digits > 0 && digits <= EXACT_DIGITS && (place === to || digit === code - ZERO)) {
-            const size = fraction === 0 ? whole : whole / (POWER_OF_TEN[fraction] as number);
+          const isDecimal = digits > 0 && digits <= EXACT_DIGITS && (at === to || digit === code - ZERO);
+          if (isDecimal && !isInDecimals) {
+            const size = places === 0 ? whole : whole / (POWER_OF_TEN[places] as number);
             decimal = isNegative ? -size : size;
-          }
-        }
-        for (let character = text.charCodeAt(place); place < to && character !== code; ) {
-          if (character === QUOTE_CODE) return -1;
-          character = text.charCodeAt(++place);
+            place = at;
+          } else while (place < to && text.charCodeAt(place) !== code) place += 1;
+          end = place;
         }
         starts[field] = start;
-        ends[field] = place;
+        ends[field] = end;
         decimals[field] = decimal;
+        areQuoted[field] = isQuoted ? 1 : 0;
         if (place === to) return field + 1;
       }
     },
-    startOf: (place: number): number => starts[place] as number,
-    endOf: (place: number): number => ends[place] as number,
+    /** Returns the text of a field in the line that was cut last. */
+    textOf(text: string, field: number): string {
+      const own = text.slice(starts[field], ends[field]);
+      return areQuoted[field] === 1 ? own.replaceAll('""', QUOTE) : own;
+    },
     /** Returns the decimal in a field, or NaN if the field holds anything else. */
-    decimalOf: (place: number): number => decimals[place] as number,
+    decimalOf: (field: number): number => decimals[field] as number,
   };
+}
+
+/** Returns the place of the quote that ends a field: one that is not doubled. -1 if there is none. */
+function endOfQuoted(text: string, from: number, to: number): number {
+  for (let at = text.indexOf(QUOTE, from); at >= 0 && at < to; at = text.indexOf(QUOTE, at + 2)) {
+    if (at + 1 >= to || text[at + 1] !== QUOTE) return at;
+  }
+  return -1;
 }
 
 function noRow(expected: number, got: number | undefined): Failure {

@@ -3,7 +3,6 @@ import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
-import { notAmong } from '../core/wrongValue.ts';
 import { type InputColumns, JobError, type Spec } from './jobTypes.ts';
 
 /** What JSON has no word for: integers that a double cannot hold are digits, bytes base64, what is not there null. */
@@ -130,54 +129,17 @@ export function isSeparator(text: string): boolean {
   return text.length === 1 && !/["\r\n]/.test(text);
 }
 
-export const QUOTE = '"';
-
-/**
- * The fields of one line of CSV, as RFC 4180 has them: a field may stand in quotes, and then hold separators, and
- * quotes that are doubled. A line is a row: fields hold no line breaks.
- *
- * @returns undefined when a quoted field does not end in the line, or something else than a separator follows it
- * @see https://www.rfc-editor.org/rfc/rfc4180
- */
-export function fieldsOf(line: string, separator = ','): string[] | undefined {
-  if (!line.includes(QUOTE)) return line.split(separator);
-  const fields: string[] = [];
-  for (let at = 0; at <= line.length; ) {
-    if (line[at] !== QUOTE) {
-      const next = line.indexOf(separator, at);
-      const end = next < 0 ? line.length : next;
-      fields.push(line.slice(at, end));
-      at = end + 1;
-      continue;
-    }
-    const end = endOfQuoted(line, at + 1);
-    if (end < 0 || (end + 1 < line.length && line[end + 1] !== separator)) return undefined;
-    fields.push(line.slice(at + 1, end).replaceAll('""', QUOTE));
-    at = end + 2;
-  }
-  return fields;
-}
-
-/** Where the quote is that ends a field: one that is not doubled. */
-function endOfQuoted(line: string, from: number): number {
-  for (let at = line.indexOf(QUOTE, from); at >= 0; at = line.indexOf(QUOTE, at + 2)) {
-    if (line[at + 1] !== QUOTE) return at;
-  }
-  return -1;
-}
-
 /** One of these makes an object a request, whatever the model's inputs are called. */
 const KEYS_OF_REQUESTS = ['inputs', 'instances', 'model_name'];
 /** Keys that no data file is known by: a line of them alone is a request that lacks its inputs. */
 const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 'raw_input_contents'];
 
 /**
- * Returns true if lines are plain objects, and not requests: as the first of them tells that is an object. Of a model with a
- * transform all are requests: it knows its own keys.
+ * Returns true if lines are plain objects and not requests, by the first of them that is an object. Lines for a model with a
+ * transform are requests, because it has keys of its own.
  */
-export function arePlainObjects(lines: Iterable<string>, model: ModelDescription): boolean {
-  const first = takesOwnForm(model) ? undefined : firstObject(lines);
-  return first !== undefined && !isRequest(first);
+export function arePlainObjects(first: JsonObject | undefined, model: ModelDescription): boolean {
+  return first !== undefined && !takesOwnForm(model) && !isRequest(first);
 }
 
 export function isRequest(object: JsonObject): boolean {
@@ -187,78 +149,35 @@ export function isRequest(object: JsonObject): boolean {
   );
 }
 
-/** First objects of lines, because several questions are asked of one, and it may be large. */
-const FIRST_OBJECTS = new WeakMap<Iterable<string>, JsonObject | undefined>();
-
-/** The first line that is an object with a key. */
-function firstObject(lines: Iterable<string>): JsonObject | undefined {
-  if (FIRST_OBJECTS.has(lines)) return FIRST_OBJECTS.get(lines);
-  let first: JsonObject | undefined;
+/** Returns the first line that is an object with a key. */
+export function firstObject(lines: Iterable<string>): JsonObject | undefined {
   for (const line of lines) {
     const value = isShallow(line) ? parseIfJson(line) : undefined;
-    if (!isObject(value) || Object.keys(value).length === 0) continue;
-    first = value;
-    break;
+    if (isObject(value) && Object.keys(value).length > 0) return value;
   }
-  FIRST_OBJECTS.set(lines, first);
-  return first;
+  return undefined;
 }
 
 /**
- * The keys of plain objects that make up each input: those that were asked for, else the one of its name.
+ * Returns the column or key of an input that is not told: the one of its name, or the one that an exporter renames to it.
+ * In the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
  *
- * @throws JobError where the first object does not have them, and so the others will not either
+ * @param there columns or keys of the file
+ * @throws JobError if several columns may be the input: a copy of a column would be taken for it
  */
-export function matchKeys(
-  { inputs }: ModelDescription,
-  lines: Iterable<string>,
-  { inputs: given = {}, keep = [] }: Pick<Spec, 'inputs' | 'keep'>,
-): readonly InputColumns[] {
-  const other = Object.keys(given).find((name) => !inputs.some((spec) => spec.name === name));
-  if (other !== undefined) {
-    const names = inputs.map(({ name }) => name).join(', ');
-    throw new JobError('INVALID_JOB', `inputs: expected inputs of the model (${names}), got ${preview(other)}`);
-  }
-  // An input may be called as a member of every object, such as constructor.
-  const keysOf = new Map(Object.entries(given));
-  const first = firstObject(lines);
-  const there = Object.keys(first ?? {});
-  const asked = inputs.map((spec) => ({ spec, columns: keysOf.get(spec.name) ?? [columnOf(spec.name, there)] }));
-  if (first !== undefined) refuseMissing(there, asked, keep);
-  return asked.map(({ spec, columns }) => {
-    const found = inputColumnsOf(spec, columns);
-    if (isFailure(found)) throw new JobError('INVALID_JOB', found.message);
-    return found;
+export function columnOf(input: string, there: readonly string[], inputs: readonly TensorSpec[]): string {
+  const name = input.normalize();
+  const isOfAnother = (column: string): boolean => column !== input && inputs.some((spec) => spec.name === column);
+  const alike = [...new Set(there)].filter((column) => {
+    const plain = column.normalize();
+    return (plain === name || plain.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === name) && !isOfAnother(column);
   });
-}
-
-/**
- * The column or key of an input that is not told: the one of its name, else the only one that an exporter calls so. In
- * the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
- */
-export function columnOf(input: string, there: readonly string[]): string {
-  if (there.includes(input)) return input;
-  const alike = there.filter((name) => name.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === input);
-  return alike.length === 1 ? (alike[0] ?? input) : input;
-}
-
-function refuseMissing(
-  there: readonly string[],
-  asked: readonly { readonly spec: TensorSpec; readonly columns: readonly string[] }[],
-  keep: readonly string[],
-): void {
-  const missing = (keys: readonly string[]) => keys.filter((key) => !there.includes(key));
-  const refuse = (what: string, names: readonly string[], cure: string): void => {
-    if (names.length > 0)
-      throw new JobError('INVALID_JOB', `${what}: ${notAmong('keys of the first line', there, names)}${cure}`);
-  };
-  for (const { spec, columns } of asked) {
-    const cure =
-      `; say which keys make it up: --inputs ${spec.name}=KEY,KEY or ${spec.name}=FIRST..LAST; a request has inputs, ` +
-      'instances or model_name';
-    refuse(`input '${spec.name}'`, missing(columns), cure);
-  }
-  refuse('keep', missing(keep), '');
+  if (alike.length < 2) return alike[0] ?? input;
+  throw new JobError(
+    'INVALID_JOB',
+    `input '${input}': expected one column of its name, got ${alike.map((column) => preview(column)).join(', ')}, which ` +
+      `exporters give the same name; set the one that the model was trained on: --inputs '${input}=COLUMN'`,
+  );
 }
 
 /** Returns true if a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */

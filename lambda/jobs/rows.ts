@@ -25,45 +25,18 @@ export function withKept(text: string, kept: string | undefined): string {
   return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
 }
 
-/** Rows that are requests as they are. */
-export class RequestRows implements Rows {
-  readonly #ids: readonly (number | string)[];
-  readonly #texts: readonly string[];
-  readonly #failures: ReadonlyMap<number, Failure>;
-  readonly #from: number;
-  readonly length: number;
-
-  constructor(
-    ids: readonly (number | string)[],
-    texts: readonly string[],
-    failures: ReadonlyMap<number, Failure> = new Map(),
-    from = 0,
-    length = ids.length,
-  ) {
-    this.#ids = ids;
-    this.#texts = texts;
-    this.#failures = failures;
-    this.#from = from;
-    this.length = length;
-  }
-
-  idOf(row: number): string {
-    return String(this.#ids[this.#from + row]);
-  }
-
-  failureOf(row: number): Failure | undefined {
-    return this.#failures.get(this.#from + row);
-  }
-
-  requestOf(row: number): string {
-    return this.#texts[this.#from + row] as string;
-  }
-
-  keptOf(): undefined {
-    return undefined;
-  }
-
-  slice(from: number, to = this.length): RequestRows {
-    return new RequestRows(this.#ids, this.#texts, this.#failures, this.#from + from, to - from);
-  }
+/** Returns rows that are requests as they are. */
+export function requestRows(
+  ids: readonly (number | string)[],
+  texts: readonly string[],
+  failures: readonly (Failure | undefined)[] = [],
+): Rows {
+  return {
+    length: ids.length,
+    idOf: (row) => String(ids[row]),
+    failureOf: (row) => failures[row],
+    requestOf: (row) => texts[row] as string,
+    keptOf: () => undefined,
+    slice: (from, to) => requestRows(ids.slice(from, to), texts.slice(from, to), failures.slice(from, to)),
+  };
 }

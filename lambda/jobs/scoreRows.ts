@@ -51,8 +51,14 @@ export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
 export function createRowScoring(options: RowScoringOptions): RowScoring {
   return {
     async score(rows, time = NO_DEADLINE) {
-      const single = Array.from({ length: rows.length }, (_, row) => refusalOf(rows, row));
-      const states = Uint8Array.from(single, (result) => (result === undefined ? OPEN : SETTLED));
+      const single = new Array<RowResult | undefined>(rows.length).fill(undefined);
+      const states = new Uint8Array(rows.length);
+      for (let row = 0; row < rows.length; row++) {
+        const failed = rows.failureOf(row);
+        if (failed === undefined) continue;
+        single[row] = errorOf(rows, row, failed);
+        states[row] = SETTLED;
+      }
       const call: RowCall = { ...options, rows, time, ask: createAsking(options), single, states };
       const shared = await scoreTogether(call);
       await scoreSingly(call);
@@ -62,11 +68,6 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
       return { rows, count, single, shared, isTooMuch: states.includes(LET_GO) };
     },
   };
-}
-
-function refusalOf(rows: Rows, row: number): RowResult | undefined {
-  const failed = rows.failureOf(row);
-  return failed && errorOf(rows, row, failed);
 }
 
 /** Rows that are scored together. */
@@ -112,7 +113,8 @@ async function scoreTogether({ rows, time, table, ask, states }: RowCall): Promi
 
 /** Scores each row that is left as a request of its own. */
 async function scoreSingly({ rows, time, ask, single, states }: RowCall): Promise<void> {
-  const left = [...states.keys()].filter((row) => states[row] === OPEN);
+  const left: number[] = [];
+  for (let row = 0; row < states.length; row++) if (states[row] === OPEN) left.push(row);
   const bodyOf = (row: number): KeyedBody => ({ key: rows.idOf(row), body: rows.requestOf(row) });
   const replies = await ask(left.map(bodyOf), time);
   for (const [index, row] of left.entries()) {

@@ -197,7 +197,6 @@ export class TableBuilder {
   readonly #ids: number[] = [];
   readonly #idPrefix: string;
   readonly #failures = new Map<number, Failure>();
-  #room = 0;
 
   constructor(inputs: readonly InputColumns[], { keep, missing, idPrefix = '' }: TableOptions) {
     this.#idPrefix = idPrefix;
@@ -212,13 +211,8 @@ export class TableBuilder {
 
   /** Begins a row. Returns its place. */
   add(id: number): number {
-    const row = this.#ids.push(id) - 1;
-    if (row === this.#room) {
-      this.#room = Math.max(ROWS_AT_FIRST, 2 * row);
-      for (const input of this.inputs) input.reserve(this.#room);
-    }
     for (const [, values] of this.#kept) values.push(undefined);
-    return row;
+    return this.#ids.push(id) - 1;
   }
 
   /** Sets the reason why a row cannot be scored, unless it has one. */
@@ -248,11 +242,8 @@ export class TableBuilder {
   }
 }
 
-const ROWS_AT_FIRST = 128;
-
 /** Input that is filled cell by cell. */
 interface Filling {
-  reserve(rows: number): void;
   /** Writes a cell. Returns the reason if it is no value of the input. */
   write(row: number, column: number, cell: unknown): Failure | undefined;
   /** Does the same with a number, without a failure. Returns false if the input does not take it. */
@@ -281,17 +272,13 @@ class CellFilling implements Filling {
     this.#data = allocate(datatype, 0);
   }
 
-  reserve(rows: number): void {
-    this.#data = grown(this.#data, this.#input.datatype, rows * this.#width);
-  }
-
   write(row: number, column: number, cell: unknown): Failure | undefined {
     const value = this.#read(cell);
     if (value === undefined) {
       const { columns, datatype } = this.#input;
       return failure('INVALID_DATA', refusal(columns[column] as string, datatype, cell));
     }
-    this.#data[row * this.#width + column] = value as never;
+    this.#put(row * this.#width + column, value);
     return undefined;
   }
 
@@ -299,8 +286,13 @@ class CellFilling implements Filling {
     const at = row * this.#width + column;
     const value = this.#isFloat ? number : this.#read(number);
     if (value === undefined) return false;
-    this.#data[at] = value as never;
+    this.#put(at, value);
     return !this.#isFloat || Number.isFinite(this.#data[at]) || !Number.isFinite(number);
+  }
+
+  #put(at: number, value: number | bigint | string): void {
+    if (at >= this.#data.length) this.#data = grown(this.#data, this.#input.datatype, at + 1);
+    this.#data[at] = value as never;
   }
 
   filled(): TableInput {
@@ -325,8 +317,6 @@ class ListFilling implements Filling {
     this.#data = allocate(input.datatype, 0);
   }
 
-  reserve(): void {}
-
   write(row: number, _: number, cell: unknown): Failure | undefined {
     const {
       datatype,
@@ -337,7 +327,7 @@ class ListFilling implements Filling {
     const shape = rowShape(this.#spec, value);
     if ('code' in shape) return shape;
     const end = this.#used + elementCount(shape);
-    if (end > this.#data.length) this.#data = grown(this.#data, datatype, Math.max(end, 2 * this.#data.length));
+    if (end > this.#data.length) this.#data = grown(this.#data, datatype, end);
     const elements = Array.isArray(value) ? flat(value, shape.slice(1)) : [value];
     if (elements === undefined) {
       const message = `column '${column}': expected lists of one length within each other, got others; fix that row`;
@@ -369,8 +359,10 @@ function refuseElement(column: string, datatype: Datatype, element: unknown, at:
   return failure('INVALID_DATA', `column '${column}': ${wrong}; fix that row`);
 }
 
+const ELEMENTS_AT_FIRST = 256;
+
 function grown(data: TensorData, datatype: Datatype, length: number): TensorData {
-  const room = allocate(datatype, length);
+  const room = allocate(datatype, Math.max(ELEMENTS_AT_FIRST, length, 2 * data.length));
   copyInto(room, 0, data);
   return room;
 }

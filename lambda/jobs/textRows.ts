@@ -12,8 +12,7 @@ import {
   type JobStorage,
   type Span,
 } from './jobTypes.ts';
-import { type LineReader, lineReaderOf, readLines } from './lineRows.ts';
-import { fieldsOf } from './rowRequests.ts';
+import { fieldsOf, type LineReader, lineReaderOf, readLines } from './lineRows.ts';
 import type { IdPrefix, Rows } from './rows.ts';
 
 /** Rows of one piece, in order. Each row is handed out once. */

@@ -6,7 +6,7 @@ import type { GraphNode } from '../../bench/workload/encodeModel.ts';
 import { createRandom, type Random } from '../../bench/workload/random.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import type { Datatype } from '../../lambda/core/tensor.ts';
-import { RequestRows } from '../../lambda/jobs/rows.ts';
+import { requestRows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { openRepository } from '../../lambda/onnx/repository.ts';
 import { scoreModels } from '../helpers/scoring.ts';
@@ -128,7 +128,7 @@ async function checkGraph(random: Random, count: (what: string) => void): Promis
     for (const size of WAVES) {
       const requests = Array.from({ length: size }, () => requestTo(graph, random));
       const texts = requests.map((inputs) => JSON.stringify({ inputs }));
-      const { single } = await scoring.score(new RequestRows([...texts.keys()], texts));
+      const { single } = await scoring.score(requestRows([...texts.keys()], texts));
       for (const [index, inputs] of requests.entries()) {
         const alone = await session.run(feedsOf(inputs)).catch(messageOf);
         const answer = single[index]?.text ?? '{}';

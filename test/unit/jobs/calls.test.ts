@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { TimeLimit } from '../../../lambda/core/record.ts';
 import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import { RequestRows } from '../../../lambda/jobs/rows.ts';
+import { requestRows } from '../../../lambda/jobs/rows.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
 import {
@@ -73,7 +73,7 @@ describe('the calls of a job', () => {
     const calls = counts.map((count, call) =>
       Array.from({ length: count }, (_, x) => JSON.stringify({ instances: [[1_000 * call + x]] })),
     );
-    const scored = await Promise.all(calls.map((texts) => scoring.score(new RequestRows([...texts.keys()], texts))));
+    const scored = await Promise.all(calls.map((texts) => scoring.score(requestRows([...texts.keys()], texts))));
     for (const [call, { single }] of scored.entries()) {
       const results = single.map((result) => (result?.text === '' ? 'nothing' : JSON.parse(result?.text ?? '')));
       expect(results).toEqual(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ModelUnavailableError } from '../../../lambda/core/model.ts';
-import { RequestRows } from '../../../lambda/jobs/rows.ts';
+import { type Rows, requestRows } from '../../../lambda/jobs/rows.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
 import {
   type InMemoryModelOptions,
@@ -17,9 +17,9 @@ function scoringWith(options: InMemoryModelOptions) {
   return createRowScoring({ score: scoreModels(repositoryOf(lineModel(options)), limits), observer: {} });
 }
 
-function rowsOf(values: readonly number[]): RequestRows {
+function rowsOf(values: readonly number[]): Rows {
   const texts = values.map((value) => JSON.stringify(lineRequest([value])));
-  return new RequestRows(
+  return requestRows(
     values.map((value) => `row-${value}`),
     texts,
   );

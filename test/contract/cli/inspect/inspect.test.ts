@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
-import { RequestRows } from '../../../../lambda/jobs/rows.ts';
+import { requestRows } from '../../../../lambda/jobs/rows.ts';
 import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
 import { columnsModel, voiceModel } from '../../../helpers/axisModels.ts';
 import { batchscore } from '../../../helpers/batchscore.ts';
@@ -66,7 +66,7 @@ async function scored(path: string, lines: readonly string[]): Promise<object[]>
   const options = { maxBatchRows: 8, maxBatchElements: 4096, providers: ['cpu'], allowProviderFallback: false, warn };
   const models = await openModelAlone(path, options);
   const scoring = createOfflineScoring(scoreModels(models, OFFLINE_LIMITS), warn);
-  const { single } = await scoring.score(new RequestRows([...lines.keys()], lines));
+  const { single } = await scoring.score(requestRows([...lines.keys()], lines));
   await models.close();
   return single.map((result) => JSON.parse(result?.text ?? ''));
 }

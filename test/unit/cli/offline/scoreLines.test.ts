@@ -3,7 +3,7 @@ import { createOfflineScoring } from '../../../../cli/offline/scoreCommand.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../../lambda/core/model.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import type { Results } from '../../../../lambda/jobs/results.ts';
-import { RequestRows } from '../../../../lambda/jobs/rows.ts';
+import { requestRows } from '../../../../lambda/jobs/rows.ts';
 import { lineModel, repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 
@@ -14,7 +14,7 @@ const LIMITS = {
   maxBatchElements: 1000,
   deadlineMarginMs: 0,
 };
-const LINES = new RequestRows(
+const LINES = requestRows(
   [1, 2, 3],
   [1, 2, 3].map((number) => `{"id":"${number}","instances":[[${number}]]}`),
 );
@@ -83,7 +83,7 @@ describe('scoring lines without a queue', () => {
       },
     };
     const scoring = createOfflineScoring(scoreModels(models, LIMITS), failOnWarning);
-    const results = await scoring.score(new RequestRows([4], ['{"instances":[[1]]}']));
+    const results = await scoring.score(requestRows([4], ['{"instances":[[1]]}']));
     expect(documents(results)).toEqual([
       {
         message_id: '4',
