@@ -16,7 +16,7 @@ import { SECONDS_A_DAY } from './units.ts';
 export type Existing = IQueue | ITable | IBucket;
 
 /** Defaults of SQS. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
-const DEFAULT_SECONDS = { visibilityTimeout: 30, messageRetentionPeriod: 4 * SECONDS_A_DAY };
+export const DEFAULT_SECONDS = { visibilityTimeout: 30, messageRetentionPeriod: 4 * SECONDS_A_DAY };
 
 /** Returns an attribute of a queue in seconds. Undefined if it is not known. */
 export function secondsOfQueue(queue: IQueue | undefined, attribute: keyof typeof DEFAULT_SECONDS): number | undefined {

@@ -2,7 +2,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { RemovalPolicy } from 'aws-cdk-lib/core';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import type { SettingName } from '../../lambda/settings.ts';
-import { redriveOf, secondsOfQueue } from '../common/given.ts';
+import { DEFAULT_SECONDS, redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
 import { bytesOf, daysOf, millisecondsOf, secondsOf } from '../common/units.ts';
@@ -13,9 +13,6 @@ import { type BatchScoringProps, STORE_PLANS, type Tuning } from './props.ts';
 
 /** Default expiry of payloads and samples. */
 const EXPIRY_DAYS = 30;
-
-/** Default retention of a new request queue: four days. */
-const REQUEST_SECONDS = 345_600;
 
 export type DeploymentPlan = ReturnType<typeof makePlan>;
 
@@ -42,7 +39,8 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     /** Seconds that SQS keeps requests. Undefined if the queue is imported. */
     retentionSeconds:
       existing === undefined
-        ? (secondsOf('queueProps.retentionPeriod', props.queueProps?.retentionPeriod) ?? REQUEST_SECONDS)
+        ? (secondsOf('queueProps.retentionPeriod', props.queueProps?.retentionPeriod) ??
+          DEFAULT_SECONDS.messageRetentionPeriod)
         : secondsOfQueue(existing.queue, 'messageRetentionPeriod'),
     latencyTargetSeconds:
       secondsOf('latencyTarget', props.latencyTarget) ??
