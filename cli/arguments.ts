@@ -133,10 +133,13 @@ function failUncaught(error: unknown): void {
   process.exit(1);
 }
 
+/** Exit code of a process that SIGPIPE ends. */
+const NOBODY_READS = 141;
+
 /** Ends the process if the reader of stdout closes the pipe, as in `batchscore … | head`. */
 function leaveWhenNobodyReads(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
+  process.exit(NOBODY_READS);
 }
 
 export const COLUMN_OPTIONS = {

@@ -1,14 +1,17 @@
+import { mkdir } from 'node:fs/promises';
+import { dirname, relative, resolve, sep } from 'node:path';
 import { WriteStream } from 'node:tty';
 import type { S3Client } from '@aws-sdk/client-s3';
-import type { Batchscore, JobOptions, JobStatus } from '../client/index.ts';
+import type { Batchscore, JobOptions, JobStatus, ResultObject } from '../client/index.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
-import { findFiles, type InputFile, isListing, listFiles } from '../lambda/jobs/inputFiles.ts';
-import { readHead } from '../lambda/jobs/jobObjects.ts';
-import { COMPRESSIONS, FORMATS, type Format, type JobInput, type JobStorage } from '../lambda/jobs/jobTypes.ts';
+import { findFiles } from '../lambda/jobs/inputFiles.ts';
+import { COMPRESSIONS, FORMATS, type InputFile, type JobInput, type JobStorage } from '../lambda/jobs/jobTypes.ts';
 import { countRows, FILES_A_PART } from '../lambda/jobs/planJob.ts';
+import { formatOfResults } from '../lambda/jobs/resultFiles.ts';
+import { isListing, listFiles } from '../lambda/jobs/submitJob.ts';
 import {
   COLUMN_OPTIONS,
   columnSpec,
@@ -21,7 +24,6 @@ import {
 } from './arguments.ts';
 import { dollars, duration } from './format.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
-import { createResultFile, formatOfResults } from './offline/resultFiles.ts';
 import { PRICES, type Prices } from './priceList.ts';
 import { listenForInterruption, progressBar, writeLine } from './terminal.ts';
 import { refuseFolder, writeWhole } from './textFiles.ts';
@@ -40,7 +42,8 @@ order, under the output prefix of the deployment.
   wait JOB                wait until it has ended
   cancel JOB              end it; what is finished stays
   resume JOB              score what has no result, of a job that has ended
-  fetch JOB --out FILE    get all results as one file: lines of JSON, or a table where rows have columns
+  fetch JOB --out FILE    get all results as one file, of JSON lines or CSV
+  fetch JOB --out FOLDER/ get the objects with the results, also of Parquet
 
   of submit:
   --model NAME            the model (default: the deployment's)
@@ -54,6 +57,8 @@ order, under the output prefix of the deployment.
   --missing VALUE         what empty cells become, such as nan or 0 (default: an error)
   --format FORMAT         jsonl, csv or parquet (default: by the key's ending)
   --compression NAME      none, gzip or zstd (default: by the key's ending)
+  --results FORMAT        write the results as jsonl, csv or parquet; the last two need rows with columns
+                          (default jsonl)
   --concurrency N         most calls at a time (default: the deployment's)
   --out s3://BUCKET/KEY/  a folder under the output prefix (default: the output prefix)
   --again                 start a new job with a folder of its own, whatever was submitted before
@@ -61,9 +66,6 @@ order, under the output prefix of the deployment.
   --estimate              print parts, rows, dollars and minutes, and start nothing
   --rows-per-second N     of the estimate: what one call scores (default 20000)
   --memory MB             of the estimate: the function's memory (default 1769)
-
-  of fetch:
-  --format FORMAT         jsonl, csv or parquet (default: by the ending of --out)
 
 ${JOB_DEPLOYMENT_HELP}
   --json                  print the answer as one JSON object
@@ -110,6 +112,7 @@ const SUBMIT_OPTIONS = {
   ...COLUMN_OPTIONS,
   format: { type: 'string' },
   compression: { type: 'string' },
+  results: { type: 'string' },
   concurrency: { type: 'string' },
   out: { type: 'string' },
   again: { type: 'boolean', default: false },
@@ -166,17 +169,20 @@ interface SpecValues {
   readonly missing?: string | undefined;
   readonly format?: string | undefined;
   readonly compression?: string | undefined;
+  readonly results?: string | undefined;
 }
 
 function specOf(values: SpecValues): JobOptions {
   const { model, 'model-version': version } = values;
   const format = oneOf('--format', values.format, FORMATS);
   const compression = oneOf('--compression', values.compression, COMPRESSIONS);
+  const results = oneOf('--results', values.results, FORMATS);
   return {
     ...(model !== undefined && { model }),
     ...(version !== undefined && { version }),
     ...(format !== undefined && { format }),
     ...(compression !== undefined && { compression }),
+    ...(results !== undefined && { results }),
     ...columnSpec(values),
   };
 }
@@ -313,24 +319,20 @@ async function resumeJob(args: readonly string[]): Promise<number> {
 }
 
 async function fetchResults(args: readonly string[]): Promise<number> {
-  const { options, positionals } = parseCommand(args, ['JOB'], {
-    ...OPTIONS,
-    out: { type: 'string' },
-    format: { type: 'string' },
-  });
+  const { options, positionals } = parseCommand(args, ['JOB'], { ...OPTIONS, out: { type: 'string' } });
   const [job = ''] = positionals;
-  const format = oneOf('--format', options.format, FORMATS) ?? formatOfResults(options.out);
   const { out } = options;
-  if (out === undefined) throw new UsageError('expected --out FILE, got none');
-  await refuseFolder(out);
-  const { client, close, s3, bucket } = await connectToJobs(options);
+  if (out === undefined) throw new UsageError('expected --out FILE, or --out FOLDER/, got none');
+  const isFolder = out.endsWith('/');
+  if (!isFolder) await refuseFolder(out);
+  const { client, close } = await connectToJobs(options);
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
     const status = await client.jobs.status(job);
     if (status.state !== 'done') throw new Error(`${describe(status)}; what is done can be fetched`);
-    const lines = client.jobs.results(job);
-    const results = format === 'jsonl' ? lines : tableOf(lines, format, await headOf({ s3, bucket }, status));
-    await writeWhole(out, results, { signal });
+    if (!isFolder) refuseOtherFormat(out, status);
+    if (isFolder) await fetchObjects(client.jobs.objects(job), out, signal);
+    else await writeWhole(out, client.jobs.results(job), { signal });
     print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`, ...firstErrors(status));
     return exitCodeOf(status);
   } catch (error) {
@@ -342,30 +344,35 @@ async function fetchResults(args: readonly string[]): Promise<number> {
   }
 }
 
-/** Reads the head of a job. @throws UsageError if its rows have no columns */
-async function headOf(where: { readonly s3: S3Client; readonly bucket: string }, { job, output }: JobStatus) {
-  const head = await readHead(createJobStorage(where), output.slice(`s3://${where.bucket}/`.length));
-  if (head?.outputs === undefined || head.inputs === undefined) {
+/** @throws UsageError if one file cannot hold the results, or its name says another format */
+function refuseOtherFormat(out: string, { results }: JobStatus): void {
+  if (results === 'parquet') {
     throw new UsageError(
-      `--format: expected jsonl for ${job}, whose rows are requests: a table needs rows with columns`,
+      `--out: expected a folder, such as ${out}/, because Parquet is fetched as objects, got a file`,
     );
   }
-  return { outputs: head.outputs, keep: head.keep };
+  const named = formatOfResults(out);
+  if (named === results || named === 'jsonl') return;
+  throw new UsageError(
+    `--out: expected a file for ${results}, the format of the results, got '${out}'; for another format submit with ` +
+      `--results ${named}`,
+  );
 }
 
-/** Yields result lines as a table, in the format of `batchscore score`. */
-async function* tableOf(
-  chunks: AsyncIterable<Uint8Array>,
-  format: Format,
-  { outputs, keep }: Awaited<ReturnType<typeof headOf>>,
-): AsyncGenerator<Uint8Array> {
-  const table = createResultFile(format, outputs, keep);
-  yield Buffer.from(table.head);
-  for await (const chunk of chunks) {
-    const lines = Buffer.from(chunk).toString().split('\n');
-    for (const piece of table.documents(lines.filter((line) => line !== ''))) yield Buffer.from(piece);
+/** Writes objects into a folder. @throws Error if the path of one leads out of it */
+export async function fetchObjects(
+  objects: AsyncIterable<ResultObject>,
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const { path, bytes } of objects) {
+    const place = resolve(folder, path);
+    if (relative(folder, place).split(sep)[0] === '..') {
+      throw new Error(`${path}: expected a path in ${folder}, got one that leads out of it; read that object from S3`);
+    }
+    await mkdir(dirname(place), { recursive: true });
+    await writeWhole(place, [bytes], { signal });
   }
-  yield Buffer.from(table.end());
 }
 
 async function withJob(

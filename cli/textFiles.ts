@@ -56,7 +56,10 @@ export async function writeWhole(
   { signal, isWhole = () => true, after }: WholeOptions = {},
 ): Promise<void> {
   if (!(await canBeUnfinished(path))) {
-    return await pipelineDone(chunks, (await openOutput(path, 'w')).createWriteStream(), { signal });
+    const device = await openOutput(path, 'w');
+    return await pipelineDone(chunks, device.createWriteStream(), { signal }).catch((error: unknown) =>
+      Promise.reject(namingFile(path, error)),
+    );
   }
   const unfinished = await unfinishedPath(path);
   const file = await openOutput(unfinished, after === undefined ? 'w' : 'a');
@@ -66,7 +69,7 @@ export async function writeWhole(
     if (isWhole()) await rename(unfinished, await targetOf(path));
   } catch (error) {
     if (after === undefined) await rm(unfinished, { force: true });
-    throw error;
+    throw namingFile(path, error);
   }
 }
 
@@ -100,6 +103,12 @@ export async function refuseMissingFolder(path: string): Promise<void> {
 export async function refuseFolder(path: string): Promise<void> {
   const there = await stat(path).catch(() => undefined);
   if (there?.isDirectory()) throw notWritable(path, 'a folder');
+}
+
+/** Returns an error of writing, such as of a full disk, with the file's name, and any other error as it is. */
+export function namingFile(path: string, error: unknown): unknown {
+  const isOfWriting = error instanceof Error && 'syscall' in error && error.syscall === 'write';
+  return isOfWriting ? notWritable(path, systemReason(error) ?? error.message, error) : error;
 }
 
 export function notWritable(path: string, got: string, cause?: unknown): Error {
@@ -143,6 +152,8 @@ export interface InputFile {
   readonly shareOf: (bytes: number) => number | undefined;
   /** Reads the bytes from `start` to before `end` of a file whose size is known. */
   readonly readRange: (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>;
+  /** Returns how the file differs from that of the start, or undefined. Rows of both may be mixed, or its end missing. */
+  readonly change: () => Promise<string | undefined>;
 }
 
 /**
@@ -160,7 +171,7 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
       await file.close();
     }
   };
-  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined };
+  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined, change: async () => undefined };
   if (path === '-') return { stream: stdin, ...unsized, readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
@@ -192,6 +203,12 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
           shareOf(bytes) {
             const ofText = isPacked ? (bytes / unpackedBytes) * (file?.bytesRead ?? 0) : bytes;
             return Math.min(1, ofText / found.size);
+          },
+          async change() {
+            const now = await stat(path).catch(() => undefined);
+            if (now?.size === found.size && now.mtimeMs === found.mtimeMs) return undefined;
+            const told = ({ size, mtime }: Stats): string => `${size} bytes of ${mtime.toISOString()}`;
+            return `${path}: expected the file of the start, ${told(found)}, got ${now === undefined ? 'none' : told(now)}`;
           },
         }
       : unsized),

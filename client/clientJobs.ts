@@ -11,19 +11,12 @@ import type * as z from 'zod';
 import { createExecutions } from '../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { hasCode } from '../lambda/core/failure.ts';
-import { etagOf, type InputFile, isListing, listFiles } from '../lambda/jobs/inputFiles.ts';
-import {
-  cancelledKey,
-  dataKeys,
-  failureKey,
-  headKey,
-  manifestKey,
-  parseObject,
-  reportKeys,
-} from '../lambda/jobs/jobObjects.ts';
+import { cancelledKey, failureKey, headKey, manifestKey, parseObject, reportKeys } from '../lambda/jobs/jobObjects.ts';
 import {
   FAILURE,
   type FailedPiece,
+  type Format,
+  type InputFile,
   JOB_HEAD,
   JOB_START,
   type JobHead,
@@ -35,7 +28,16 @@ import {
   type Spec,
 } from '../lambda/jobs/jobTypes.ts';
 import { withSeparator } from '../lambda/jobs/rowRequests.ts';
-import { jobId, readSpec, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
+import {
+  etagOf,
+  isListing,
+  jobId,
+  listFiles,
+  readSpec,
+  settingsOf,
+  startJob,
+  startsByItself,
+} from '../lambda/jobs/submitJob.ts';
 
 export interface JobOptions extends Spec {
   /** Maximum calls at a time, 1 to 10,000, but no more than the deployment allows. @default the deployment's */
@@ -88,12 +90,21 @@ export interface Jobs {
   /** Scores the pieces without a report, of a job that has ended. @throws Error if the job is running */
   resume(job: string): Promise<SubmittedJob>;
   /**
-   * Yields all results as chunks of JSON lines: files in the order of their paths, and the rows of each in order.
+   * Yields all results as chunks of JSON lines, or of one CSV table: files in the order of their paths, and the rows of
+   * each in order.
    *
-   * @throws Error if the job is not done, and after the last chunk if the number of results differs from the number of
-   * rows
+   * @throws Error if the job is not done or its results are Parquet, and after the last chunk if results are missing
    */
   results(job: string): AsyncGenerator<Uint8Array>;
+  /** Yields the objects with the results, in the order of their keys. @throws Error like {@link results} */
+  objects(job: string): AsyncGenerator<ResultObject>;
+}
+
+export interface ResultObject {
+  /** Key without the prefix `data/` of the job. It begins with the path of the file if the job has many files. */
+  readonly path: string;
+  readonly format: Format;
+  readonly bytes: Uint8Array;
 }
 
 export interface JobSettings {
@@ -177,19 +188,32 @@ export function createJobs(settings: JobSettings): Jobs {
       return { job, isNew, folder: start.folder };
     },
     async *results(job) {
+      let isFirst = true;
+      for await (const { format, bytes } of jobs.objects(job)) {
+        if (format === 'parquet') {
+          throw new Error(`job ${job}: expected results that can be joined, got Parquet; read its objects one by one`);
+        }
+        yield format === 'csv' && !isFirst ? withoutHeader(bytes) : bytes;
+        isFirst = false;
+      }
+    },
+    async *objects(job) {
       const { start } = await describe(job);
       const text = await storage.get(manifestKey(start.folder));
       if (text === undefined)
         throw new Error(`job ${job}: expected it to be done, it has no manifest; wait, or resume it`);
-      const { rows } = parseObject(MANIFEST, text, manifestKey(start.folder));
-      let results = 0;
-      for await (const chunk of readData(settings, start)) {
-        results += lineCount(chunk);
-        yield chunk;
+      const { data, bytesOut } = parseObject(MANIFEST, text, manifestKey(start.folder));
+      let [objects, bytes] = [0, 0];
+      for await (const { key, etag, bytes: size } of storage.list(data.prefix)) {
+        objects += 1;
+        bytes += size;
+        const content = await storage.readRange({ bucket, key, etag, bytes: size }, { start: 0, end: size });
+        yield { path: key.slice(data.prefix.length), format: data.format, bytes: content };
       }
-      if (results === rows) return;
+      if (objects === data.objects && bytes === bytesOut) return;
       throw new Error(
-        `job ${job}: expected ${rows} results, got ${results}; score the file anew, with batchscore job submit --again`,
+        `job ${job}: expected ${data.objects} objects of ${bytesOut} bytes, got ${objects} of ${bytes}; score the file ` +
+          'anew, with batchscore job submit --again',
       );
     },
   };
@@ -276,6 +300,7 @@ function isAskedFor(asked: Spec, head: JobHead): boolean {
     keep = [],
     separator,
     missing,
+    results = 'jsonl',
   } = head.format === 'csv' ? withSeparator(head.key, asked) : asked;
   const columnsOf = new Map([...(head.inputs ?? []).map(({ input, columns }) => [input, columns] as const)]);
   return (
@@ -285,6 +310,7 @@ function isAskedFor(asked: Spec, head: JobHead): boolean {
     isSameOrOpen(compression, head.compression) &&
     separator === head.separator &&
     missing === head.missing &&
+    results === head.results &&
     isDeepStrictEqual(keep, head.keep) &&
     Object.entries(inputs).every(([input, columns]) => isDeepStrictEqual(columns, columnsOf.get(input)))
   );
@@ -294,26 +320,17 @@ function isSameOrOpen(asked: string | undefined, planned: string): boolean {
   return asked === undefined || asked === planned;
 }
 
-async function* readData({ s3, bucket }: JobSettings, { folder }: JobStart): AsyncGenerator<Uint8Array> {
-  const storage = createJobStorage({ s3, bucket });
-  for await (const { key, bytes } of storage.list(dataKeys(folder))) {
-    const { ETag: etag } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
-    if (etag === undefined) throw new Error(`s3://${bucket}/${key}: expected an ETag, S3 told none`);
-    if (bytes > 0) yield await storage.readRange({ bucket, key, etag, bytes }, { start: 0, end: bytes });
-  }
-}
-
 const NEWLINE = 10;
+const QUOTE = 34;
 
-/** Returns the number of lines in a chunk that are not blank. A chunk contains only complete lines. */
-function lineCount(chunk: Uint8Array): number {
-  let lines = 0;
-  let start = 0;
-  for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
-    if (end > start) lines += 1;
-    start = end + 1;
-  }
-  return lines;
+/** Returns CSV without its first line. A line break in quotes does not end the line. */
+function withoutHeader(bytes: Uint8Array): Uint8Array {
+  let isQuoted = false;
+  const end = bytes.findIndex((byte) => {
+    if (byte === QUOTE) isQuoted = !isQuoted;
+    return byte === NEWLINE && !isQuoted;
+  });
+  return bytes.subarray(end + 1);
 }
 
 /** @throws the signal's reason if it aborts */
@@ -378,6 +395,8 @@ export interface JobStatus {
    * the complete input would tell.
    */
   readonly pieces: { readonly done: number; readonly all: number | undefined } | undefined;
+  /** Format of the results, of a job that is done. */
+  readonly results?: Format | undefined;
   /** Number of files, of a job that is done and whose input is not one object. */
   readonly files?: number | undefined;
   /** Number of rows, of a job that is done. */
@@ -402,8 +421,8 @@ async function statusOf(storage: JobStorage, { start, status, error, cause }: Ex
     const manifest = await parsed(storage, manifestKey(folder), MANIFEST);
     if (manifest === undefined)
       throw new Error(`${about.output}: expected the manifest of a job that is done, got none`);
-    const { files, rows, errors, reasons, failedParts } = manifest;
-    return { ...about, pieces, files, rows, errors, reasons, failedParts };
+    const { files, rows, errors, reasons, failedParts, data } = manifest;
+    return { ...about, pieces, results: data.format, files, rows, errors, reasons, failedParts };
   }
   if (state === 'running') return { ...about, pieces };
   const said = await parsed(storage, failureKey(folder), FAILURE);

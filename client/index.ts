@@ -1,7 +1,7 @@
 export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
 export { Batchscore } from './batchscore.ts';
 export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './clientErrors.ts';
-export type { JobOptions, JobStatus, Jobs, SubmittedJob, WaitOptions } from './clientJobs.ts';
+export type { JobOptions, JobStatus, Jobs, ResultObject, SubmittedJob, WaitOptions } from './clientJobs.ts';
 export type { BatchscoreOptions } from './clientOptions.ts';
 export type { CollectOptions } from './collect.ts';
 export type {

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import pLimit from 'p-limit';
 import { hasCode, messageOf } from '../../lambda/core/failure.ts';
-import { linesOf, openOutput } from '../textFiles.ts';
+import { linesOf, namingFile, openOutput } from '../textFiles.ts';
 
 export interface LineFile {
   append(text: string): Promise<void>;
@@ -27,7 +27,9 @@ export async function openLineFile(
   const file = await openOutput(path, 'a');
   if (wholeBytes < size) await file.truncate(wholeBytes);
   const oneAtATime = pLimit(1);
-  return { append: (text) => oneAtATime(() => file.appendFile(text)), close: () => file.close() };
+  const append = (text: string): Promise<void> =>
+    file.appendFile(text).catch((error: unknown) => Promise.reject(namingFile(path, error)));
+  return { append: (text) => oneAtATime(() => append(text)), close: () => file.close() };
 }
 
 /** @returns the number of bytes in complete lines */

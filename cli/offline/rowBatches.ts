@@ -211,6 +211,6 @@ type DataFormat = (typeof DATA_FORMATS)[number];
  * their kind.
  */
 export function formatByEnding(path: string): DataFormat | undefined {
-  if (/\.[ct]sv$/i.test(path)) return 'csv';
+  if (/\.[ct]sv(\.gz)?$/i.test(path)) return 'csv';
   return /\.(parquet|pq)$/i.test(path) ? 'parquet' : undefined;
 }

@@ -13,6 +13,7 @@ import { CONFIG_FILE, isVersion } from '../../lambda/core/places.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
+import { createResultFile, formatOfResults, type ResultFile } from '../../lambda/jobs/resultFiles.ts';
 import type { Results } from '../../lambda/jobs/results.ts';
 import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
@@ -45,7 +46,6 @@ import {
   unfinishedPath,
   writeWhole,
 } from '../textFiles.ts';
-import { createResultFile, formatOfResults, type ResultFile } from './resultFiles.ts';
 import {
   type BatchLimits,
   DATA_FORMATS,
@@ -93,7 +93,7 @@ in the order of the file, one for each line, or each row of Parquet.
 A result's message_id is the number of its line, or of its row in Parquet, from 0. The summary
 goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage,
-130 stopped by Ctrl-C, 143 by SIGTERM.
+130 stopped by Ctrl-C, 143 by SIGTERM, 141 because nobody reads stdout any more.
 `;
 
 /** Maximum characters in a batch. It limits the memory. */
@@ -257,8 +257,10 @@ async function scoreAll(
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', progress.stop);
   let rows = before;
   let isWhole = false;
+  let change: string | undefined;
   const written = async function* (found: Results, share: number | undefined) {
-    yield* file.rows(found);
+    file.add(found);
+    yield* file.take();
     rows += found.rows.length;
     const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
     progress.update({ rows, errors, share });
@@ -268,7 +270,8 @@ async function scoreAll(
       yield* written(found, share);
       limitNewObjects();
     }
-    isWhole = !signal.aborted;
+    change = signal.aborted ? undefined : await input.change();
+    isWhole = !signal.aborted && change === undefined;
     yield file.end();
   };
   const chunks = results();
@@ -284,6 +287,10 @@ async function scoreAll(
   } finally {
     progress.stop();
     finished();
+  }
+  if (change !== undefined) {
+    const kept = isResumable ? `; the results so far are in ${await unfinishedPath(out ?? '')}` : '';
+    throw new Error(`${change}${kept}; score it again when nobody writes to it`);
   }
   return isWhole ? undefined : exitCode();
 }

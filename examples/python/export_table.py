@@ -1,6 +1,7 @@
 """Exports a pickled pipeline that begins with a ColumnTransformer: export_table.py PICKLE NAME TABLE."""
 
 import pickle
+import re
 import sys
 from pathlib import Path
 
@@ -32,11 +33,15 @@ with open(source, 'rb') as file:
 original = pickle.loads(pickle.dumps(model))
 table = pd.read_parquet(sample)
 inputs = {}
+renamed = {}
 imputed = set()
 for _, transformer, columns in model[0].transformers_:
     if isinstance(transformer, str) and transformer == 'drop':
         continue
     for column in columns:
+        other = renamed.setdefault(re.sub(r'[^\w+]', '_', column), column)
+        if other != column:
+            sys.exit(f"'{column}': expected another name than '{other}', as skl2onnx calls both the same; rename it and fit again")
         kind = FloatTensorType if pd.api.types.is_numeric_dtype(table[column]) else StringTensorType
         inputs[column] = kind([None, 1])
         if pd.api.types.is_integer_dtype(table[column]) and (table[column] != table[column].astype('float32')).any():

@@ -1,4 +1,4 @@
-"""Writes a request for each row of a table: send_table.py PICKLE NAME TABLE."""
+"""Writes a request for each row of a table: send_table.py PICKLE NAME TABLE [ID_COLUMN]."""
 
 import json
 import pickle
@@ -7,7 +7,7 @@ import sys
 import onnxruntime
 import pandas as pd
 
-source, name, sample = sys.argv[1:]
+source, name, sample, *ids = sys.argv[1:]
 with open(source, 'rb') as file:
     model = pickle.load(file)
 table = pd.read_parquet(sample)
@@ -24,4 +24,4 @@ with open(f'{name}-table.jsonl', 'w', encoding='utf-8') as file:
             elif column in numbers:
                 cell = float(cell)
             instance[input_name] = [cell]
-        file.write(json.dumps({'id': str(number), 'model_name': name, 'instances': [instance]}) + '\n')
+        file.write(json.dumps({'id': str(table[ids[0]].iloc[number] if ids else number), 'model_name': name, 'instances': [instance]}) + '\n')

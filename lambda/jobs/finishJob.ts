@@ -176,7 +176,7 @@ export async function finishJob(
 
   const partOf = new Map(parts.map((part) => [part.part, part]));
   const at = ({ part, piece }: Pick<Report, 'part' | 'piece'>): Place =>
-    placeIn(folder, partOf.get(part) as Part, piece);
+    placeIn(folder, partOf.get(part) as Part, piece, head);
   const checkpoints = await checkpointsOf(storage, at, [...failed.values()]);
   const total = totalOf([...reports.values()], [...checkpoints.values()]);
   const ofGivenUp = [...checkpoints].map(([{ part, piece }, { errors }]) => ({ part, piece, errors }));
@@ -192,7 +192,7 @@ export async function finishJob(
     errors: total.errors,
     reasons,
     failedParts: [...checkpoints].slice(0, MAX_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
-    data: { prefix: dataKeys(folder), objects: total.objects },
+    data: { prefix: dataKeys(folder), objects: total.objects, format: head.results },
     bytesIn: total.bytesIn,
     bytesOut: total.bytes,
     plannedAt,
@@ -308,10 +308,7 @@ function totalOf(
   return { ...[...written, ...checkpoints].reduce(sumOf, NOTHING), bytesIn };
 }
 
-/**
- * Finds the first error result of each code, in input order. It reads at most one data object per code, because the
- * metadata of each object names its codes.
- */
+/** Finds the first error result of each code, in input order, in the metadata of the data objects. */
 async function reasonsOf(
   storage: JobStorage,
   at: (piece: Pick<Report, 'part' | 'piece'>) => Place,
@@ -327,26 +324,10 @@ async function reasonsOf(
       if (there === undefined) break;
       const answered = parseObject(ANSWERED, there.about, key);
       row += answered.rows;
-      if (!lacks(answered.errors)) continue;
-      for (const { code, message_id, error } of errorsIn((await storage.get(key)) ?? '')) {
-        reasons[code] ??= { message_id, error };
-      }
+      for (const [code, reason] of Object.entries(answered.reasons ?? {})) reasons[code] ??= reason;
     }
   }
   return reasons;
-}
-
-const ERROR_RESULT = z.object({ message_id: z.string(), code: z.string(), error: z.string() });
-
-/** Yields the error results among lines of results. A line has several if its request was a list. */
-function* errorsIn(lines: string): Generator<z.infer<typeof ERROR_RESULT>> {
-  for (const line of lines.split('\n')) {
-    if (!line.includes('"code":')) continue;
-    for (const result of [JSON.parse(line)].flat()) {
-      const parsed = ERROR_RESULT.safeParse(result);
-      if (parsed.success) yield parsed.data;
-    }
-  }
 }
 
 interface ExplainEvent {

@@ -1,31 +1,13 @@
 import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
 import pLimit from 'p-limit';
 import * as z from 'zod';
 import { plural } from '../core/failure.ts';
 import { parseIfJson } from '../core/json.ts';
-import { JobError, type JobInput, type JobStorage } from './jobTypes.ts';
+import { type InputFile, JobError, type JobInput, type JobStorage } from './jobTypes.ts';
+import { etagOf, isListing, listFiles, MAX_FILES } from './submitJob.ts';
 
-/** File of a job. */
-export interface InputFile extends JobInput {
-  /** Path in the results. Empty if the input of the job is one object. */
-  readonly path: string;
-}
-
-/** Maximum number of files of a job. Planning reads the header of each. */
-const MAX_FILES = 100_000;
 const MAX_MANIFEST_BYTES = 32 * 1024 * 1024;
 const LOOKS = 64;
-
-/** Returns true if a key is a prefix, which ends in `/`, or a glob. */
-export function isListing(key: string): boolean {
-  return key.endsWith('/') || key.includes('*');
-}
-
-/** Returns true if a file or a folder above it has a name that begins with `_` or `.`, such as `_SUCCESS`. */
-export function isHidden(path: string): boolean {
-  return path.split('/').some((name) => /^[_.]/.test(name));
-}
 
 /**
  * Finds the files of a job's input: one object, those that a manifest names, or those under a prefix or a glob.
@@ -46,50 +28,6 @@ export async function findFiles(
     'INPUT_CHANGED',
     `${key}: expected the files that were there when the job was submitted, got others; submit it again`,
   );
-}
-
-/**
- * Lists the files under a prefix or a glob, in the order of their keys, without empty and hidden ones. In a glob, `*`
- * stands for any characters but `/`, and `**` for any. Paths begin after the last `/` before the first `*`.
- *
- * @throws JobError if there are none, or more than a job may have
- */
-export async function listFiles(
-  storage: Pick<JobStorage, 'list'>,
-  { bucket, key }: Pick<JobInput, 'bucket' | 'key'>,
-): Promise<readonly InputFile[]> {
-  const [literal = ''] = key.split('*', 1);
-  const base = literal.lastIndexOf('/') + 1;
-  const pattern = patternOf(key);
-  const files: InputFile[] = [];
-  for await (const { key: found, etag, bytes } of storage.list(literal)) {
-    const path = found.slice(base);
-    if (bytes === 0 || found.endsWith('/') || isHidden(path) || !pattern.test(found)) continue;
-    files.push({ bucket, key: found, etag, bytes, path });
-    if (files.length > MAX_FILES) throw tooMany(key, 'more');
-  }
-  if (files.length > 0) return files;
-  throw new JobError(
-    'INPUT_NOT_FOUND',
-    `${key}: expected files that are not empty and whose names begin with neither _ nor '.', got none`,
-  );
-}
-
-/** Returns a hash of keys and versions, in the form of an ETag. */
-export function etagOf(files: readonly InputFile[]): string {
-  const hash = createHash('sha256');
-  for (const { key, etag, bytes } of files) hash.update(`${JSON.stringify([key, etag, bytes])}\n`);
-  return `"${hash.digest('hex').slice(0, 32)}"`;
-}
-
-function patternOf(key: string): RegExp {
-  if (!key.includes('*')) return /^/;
-  const parts = key.split(/(\*\*\/|\*+)/).map((part) => {
-    if (part === '**/') return '(?:.*/)?';
-    if (part === '*') return '[^/]*';
-    return part.startsWith('**') ? '.*' : part.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
-  });
-  return new RegExp(`^${parts.join('')}$`, 's');
 }
 
 /** SageMaker's manifest: a prefix, and names behind it. */
@@ -116,7 +54,7 @@ async function filesOfManifest(
     manifest,
   );
   if (uris.length === 0) throw wrong(name, 'the names of files', 'none');
-  if (uris.length > MAX_FILES) throw tooMany(name, `${uris.length}`);
+  if (uris.length > MAX_FILES) throw wrong(name, `at most ${MAX_FILES} files in a job`, `${uris.length}`);
   const own = `s3://${bucket}/`;
   const foreign = uris.find((uri) => !uri.startsWith(own) || uri.endsWith('/'));
   if (foreign !== undefined) throw wrong(name, `objects in ${own}`, foreign);
@@ -181,11 +119,4 @@ function firstRepeated(values: readonly string[]): string | undefined {
 
 function wrong(manifest: string, expected: string, got: string): JobError {
   return new JobError('INVALID_JOB', `${manifest}: expected ${expected}, got ${got}; write the manifest again`);
-}
-
-function tooMany(key: string, got: string): JobError {
-  return new JobError(
-    'INVALID_JOB',
-    `${key}: expected at most ${MAX_FILES} files in a job, got ${got}; submit several jobs, or join the files`,
-  );
 }

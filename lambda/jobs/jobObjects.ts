@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { parseIfJson } from '../core/json.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part, pieceIn } from './jobTypes.ts';
+import { type Format, JOB_HEAD, type JobHead, type JobStorage, PART, type Part, pieceIn } from './jobTypes.ts';
 
 /*
  * Keys of a job's objects, all under one folder. They depend only on part and piece, so a repeated call writes the same
@@ -15,10 +15,17 @@ export interface Place {
   readonly piece: number;
   /** Path of the piece's file. Empty if the input of the job is one object. */
   readonly path: string;
+  /** Format of the results. */
+  readonly format: Format;
 }
 
-export function placeIn(folder: string, part: Part, piece: number): Place {
-  return { folder, part: part.part, piece, path: pieceIn(part, piece).file?.path ?? '' };
+export function placeIn(
+  folder: string,
+  part: Part,
+  piece: number,
+  { results: format }: Pick<JobHead, 'results'>,
+): Place {
+  return { folder, part: part.part, piece, path: pieceIn(part, piece).file?.path ?? '', format };
 }
 
 const PIECE_DIGITS = 4;
@@ -33,9 +40,9 @@ export function dataKeys(folder: string): string {
 }
 
 /** Returns the key of a piece's results from `row` on, counted from the piece's first row. */
-export function dataKey({ folder, part, piece, path }: Place, row: number): string {
+export function dataKey({ folder, part, piece, path, format }: Place, row: number): string {
   const under = path === '' ? '' : `${path}/`;
-  return `${dataKeys(folder)}${under}part-${place(part, piece)}-${digits(row, ROW_DIGITS)}.jsonl`;
+  return `${dataKeys(folder)}${under}part-${place(part, piece)}-${digits(row, ROW_DIGITS)}.${format}`;
 }
 
 export function reportKeys(folder: string): string {
@@ -109,7 +116,7 @@ export function cancelWatch(storage: JobStorage, folder: string): () => Promise<
 
 /** Parses a key of {@link dataKey}: its part, its piece, and the first row of the object. */
 export function dataPlaceIn(key: string) {
-  const [, part, piece, row] = /\/part-(\d+)-(\d+)-(\d+)\.jsonl$/.exec(key) ?? [];
+  const [, part, piece, row] = /\/part-(\d+)-(\d+)-(\d+)\.\w+$/.exec(key) ?? [];
   return part === undefined ? undefined : { part: Number(part), piece: Number(piece), row: Number(row) };
 }
 

@@ -47,6 +47,8 @@ const SPEC = z.object({
    * empty cell is an empty text, and null is too if this is given. @default an error
    */
   missing: z.string().optional(),
+  /** Format of the results. A table needs rows with columns. @default jsonl */
+  results: z.enum(FORMATS).optional(),
 });
 export type Spec = z.infer<typeof SPEC>;
 
@@ -62,6 +64,12 @@ export interface JobInput {
   readonly key: string;
   readonly etag: string;
   readonly bytes: number;
+}
+
+/** File of a job. */
+export interface InputFile extends JobInput {
+  /** Path in the results. Empty if the input of the job is one object. */
+  readonly path: string;
 }
 
 export const JOB_START = z.object({
@@ -120,6 +128,7 @@ export const JOB_HEAD = z.object({
   keep: names,
   separator: separator.optional(),
   missing: z.string().optional(),
+  results: z.enum(FORMATS),
   plannedAt: z.string(),
 });
 export type JobHead = z.infer<typeof JOB_HEAD>;
@@ -202,7 +211,8 @@ export const FAILED_PIECE = z.object({
 });
 export type FailedPiece = z.infer<typeof FAILED_PIECE>;
 
-export const ANSWERED = z.object({ rows: z.int().min(1), errors });
+/** Metadata of a data object. */
+export const ANSWERED = z.object({ rows: z.int().min(1), errors, reasons: reasons.optional() });
 
 /** Written last. A job with a manifest is done. */
 export const MANIFEST = z.object({
@@ -217,7 +227,7 @@ export const MANIFEST = z.object({
   reasons: reasons.optional(),
   failedParts: z.array(FAILED_PIECE).readonly(),
   /** Objects under `prefix`. The order of their keys is the order of each file. */
-  data: z.object({ prefix: z.string(), objects: count }),
+  data: z.object({ prefix: z.string(), objects: count, format: z.enum(FORMATS) }),
   bytesIn: count,
   bytesOut: count,
   plannedAt: z.string(),

@@ -6,7 +6,7 @@ import type { JsonObject } from '../core/json.ts';
 import { givesOwnForm, type ModelDescription, type ModelFinder, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
-import { findFiles, type InputFile } from './inputFiles.ts';
+import { findFiles } from './inputFiles.ts';
 import {
   cancelledKey,
   cancelWatch,
@@ -28,6 +28,7 @@ import {
   type Compression,
   type Format,
   type InputColumns,
+  type InputFile,
   JobError,
   type JobHead,
   type JobInput,
@@ -97,6 +98,12 @@ async function createHead(asked: JobStart, deps: PlanDependencies): Promise<JobH
   const start = { ...asked, spec };
   const model = await findModel(models, start);
   const { parts, ...found } = await layOutFiles(start, files, format, model, deps);
+  if (found.inputs === undefined && spec.results !== undefined && spec.results !== 'jsonl') {
+    throw new JobError(
+      'INVALID_JOB',
+      `results: expected jsonl, because the rows of ${first.key} are requests, which have no columns, got ${spec.results}`,
+    );
+  }
   const head: JobHead = {
     ...{ bucket, key, etag, bytes, format, compression },
     ...found,
@@ -112,6 +119,7 @@ async function createHead(asked: JobStart, deps: PlanDependencies): Promise<JobH
     keep: spec.keep ?? [],
     separator: spec.separator,
     missing: spec.missing,
+    results: spec.results ?? 'jsonl',
     plannedAt: new Date(now()).toISOString(),
   };
   // The head is put last: if it exists, the plan exists.
@@ -225,7 +233,7 @@ function partsOfFiles(
   let bytes = 0;
   for (const spans of files) {
     const [file] = spans as readonly [PartFile];
-    const place = { folder, part: 0, piece: 0, path: file.path };
+    const place = { folder, part: 0, piece: 0, path: file.path, format: 'parquet' } as const;
     if (Buffer.byteLength(dataKey(place, 0)) > MAX_KEY_BYTES) {
       throw new JobError(
         'INVALID_JOB',
@@ -487,7 +495,7 @@ export function matchColumns(
   const missing = (wanted: readonly string[]) => wanted.filter((name) => columns !== undefined && !names.has(name));
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
-    const wanted = given.get(input.name) ?? [columnOf(input.name, known)];
+    const wanted = given.get(input.name) ?? [columnOf(input.name, known, model.inputs)];
     const { name, datatype } = input;
     const found = inputColumnsOf(input, wanted);
     if (!isFailure(found)) return found;

@@ -37,38 +37,52 @@ export interface Results {
   readonly isTooMuch: boolean;
 }
 
-interface ResultVisitor {
+export interface ResultVisitor {
   single(row: number, result: RowResult): void;
   shared(row: number, scores: SharedScores, place: number): void;
 }
 
-/** Visits the results of the first `count` rows, in order. */
-export function visitResults({ count, single, shared }: Results, visitor: ResultVisitor): void {
+/**
+ * Visits the results of the first `count` rows, in order.
+ *
+ * @param from first row to visit
+ * @param isEnough asked after each row; true ends the visit
+ * @returns the first row that is not visited
+ */
+export function visitResults(
+  { count, single, shared }: Results,
+  visitor: ResultVisitor,
+  from = 0,
+  isEnough = () => false,
+): number {
   let [request, place] = [0, 0];
   for (let row = 0; row < count; row++) {
     const result = single[row];
-    if (result !== undefined) visitor.single(row, result);
-    else {
-      const scores = shared[request] as SharedScores;
-      visitor.shared(row, scores, place++);
-      if (place === scores.rows.length) [request, place] = [request + 1, 0];
+    if (row > from && isEnough()) return row;
+    if (result !== undefined) {
+      if (row >= from) visitor.single(row, result);
+      continue;
     }
+    const scores = shared[request] as SharedScores;
+    if (row >= from) visitor.shared(row, scores, place);
+    place += 1;
+    if (place === scores.rows.length) [request, place] = [request + 1, 0];
   }
+  return count;
 }
 
 const NO_FAILURES: readonly Failure[] = [];
 
-/** Visits the results of the first `count` rows as JSON documents with the kept columns, in order. */
-export function visitDocuments(
-  results: Results,
+/** Returns a visitor that makes JSON documents with the kept columns. */
+export function documentVisitor(
+  { rows }: Results,
   visit: (text: string, failures: readonly Failure[], row: number) => void,
-): void {
-  const { rows } = results;
-  visitResults(results, {
+): ResultVisitor {
+  return {
     single: (row, { text, failures }) => visit(withKept(text, rows.keptOf(row)), failures, row),
     shared: (row, scores, place) =>
       visit(withKept(scores.textOf(rows.idOf(row), place), rows.keptOf(row)), NO_FAILURES, row),
-  });
+  };
 }
 
 /** Reads the binary answer to a request of several rows. Returns undefined if it lacks rows or outputs. */

@@ -1,5 +1,5 @@
 import { timeoutSignal } from '../core/concurrency.ts';
-import { type Failure, failure, isFailure } from '../core/failure.ts';
+import { failure, isFailure } from '../core/failure.ts';
 import type { ModelFinder } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
@@ -31,8 +31,8 @@ import {
 import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
-import { visitDocuments } from './results.ts';
-import { type Rows, withKept } from './rows.ts';
+import { createResultFile, type ResultFile } from './resultFiles.ts';
+import type { Rows } from './rows.ts';
 import { createRowScoring, errorOf, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
@@ -181,7 +181,12 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   /** @param leftMs reserved part of the call's time */
   const startReading = (piece: number, leftMs = reserveMs) => {
     const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > leftMs;
-    return readPiece(reader, storage, placeIn(folder, part, piece), async () => hasTime() && !(await isCancelled()));
+    return readPiece(
+      reader,
+      storage,
+      placeIn(folder, part, piece, head),
+      async () => hasTime() && !(await isCancelled()),
+    );
   };
   const writes = createWrites(head.pieceBytes);
   let longestMs = 0;
@@ -198,7 +203,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const startedAt = performance.now();
     const read = await (reading.get(piece) ?? startReading(piece));
     reading.delete(piece);
-    const place = placeIn(folder, part, piece);
+    const place = placeIn(folder, part, piece, head);
     const following = wantedFrom(part, piece + 1);
     if (read instanceof UnreadableError) {
       if (read.isOutOfTime && (!isFirst || (await isCancelled()))) {
@@ -214,7 +219,8 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const isSuspect = isFirst && begin.isSuspect === true;
     const next = rows.isLast ? Number.POSITIVE_INFINITY : following;
     if (!isSuspect) readOn(next);
-    const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
+    const objectBytes = OBJECT_PIECES * head.pieceBytes;
+    const output = createOutput({ storage, place, checkpoint, objectBytes, open: () => resultFileOf(head) });
     const left = leftOf(rows, output.rows);
     const isWhole = await scorePiece(left, output, { scoring, steps, fruitless: isFirst ? fruitless : 0 });
     const overtaken = await writes.makeRoom(output.bytes);
@@ -241,6 +247,10 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   }
   const overtaken = await writes.finish();
   return overtaken === undefined ? done : { ...done, next: { piece: overtaken } };
+}
+
+function resultFileOf({ results, outputs = 'own', keep }: JobHead): ResultFile {
+  return createResultFile(results, outputs, keep);
 }
 
 /** Returns the pieces to read from `from` on while another is scored: one, or several small files of text. */
@@ -312,7 +322,7 @@ async function giveUpPiece(
   await storage.put(failedKey(folder, part, piece), JSON.stringify(failed));
 }
 
-function pathOf(path: string): Pick<FailedPiece, 'path'> {
+function pathOf(path = ''): Pick<FailedPiece, 'path'> {
   return path === '' ? {} : { path };
 }
 
@@ -365,8 +375,8 @@ async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions)
     if (count < step.length && !isTooMuch) {
       // If one row takes more than a whole call, it fails. On a queue it would become a dead letter.
       if (isFirst && fruitless > 0 && count === 0 && step.length === 1) {
-        const { text, failures } = errorOf(step, 0, NO_TIME);
-        output.add(withKept(text, step.keptOf(0)), failures);
+        const single = [errorOf(step, 0, NO_TIME)];
+        await output.add({ rows: step, count: 1, single, shared: [], isTooMuch: false });
       }
       return false;
     }
@@ -403,14 +413,8 @@ async function scoreStep(
 ): Promise<{ readonly count: number; readonly isTooMuch: boolean }> {
   const startedAt = performance.now();
   const results = await scoring.score(step, steps.time);
-  const documents: (readonly [text: string, failures: readonly Failure[]])[] = [];
-  visitDocuments(results, (text, failures) => void documents.push([text, failures]));
-  const characters = documents.reduce((sum, [{ length }]) => sum + length, 0);
-  steps.record(documents.length, performance.now() - startedAt, characters);
-  for (const [text, failures] of documents) {
-    output.add(text, failures);
-    if (output.isFull) await output.put();
-  }
+  const ms = performance.now() - startedAt;
+  steps.record(results.count, ms, await output.add(results));
   return results;
 }
 
@@ -439,7 +443,7 @@ export async function skipPiece(
   const failed: FailedPiece = {
     part: part.part,
     piece,
-    ...pathOf(placeIn(folder, part, piece).path),
+    ...pathOf(pieceIn(part, piece).file?.path),
     code: error?.Error ?? 'unknown',
     error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MAX_CHARACTERS),
   };

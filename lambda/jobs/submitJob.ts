@@ -3,8 +3,16 @@ import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { JOB_RANGES } from '../core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-import { isHidden } from './inputFiles.ts';
-import { COMPRESSIONS, FORMATS, type JobInput, type JobStart, type JobStorage, type Spec } from './jobTypes.ts';
+import {
+  COMPRESSIONS,
+  FORMATS,
+  type InputFile,
+  JobError,
+  type JobInput,
+  type JobStart,
+  type JobStorage,
+  type Spec,
+} from './jobTypes.ts';
 import { isSeparator, parseCell } from './rowRequests.ts';
 
 /**
@@ -94,6 +102,67 @@ export async function settingsOf(
   return { spec: {} };
 }
 
+/** Returns true if a key is a prefix, which ends in `/`, or a glob. */
+export function isListing(key: string): boolean {
+  return key.endsWith('/') || key.includes('*');
+}
+
+/** Returns true if a file or a folder above it has a name that begins with `_` or `.`, such as `_SUCCESS`. */
+export function isHidden(path: string): boolean {
+  return path.split('/').some((name) => /^[_.]/.test(name));
+}
+
+/** Maximum number of files of a job. Planning reads the header of each. */
+export const MAX_FILES = 100_000;
+
+/**
+ * Lists the files under a prefix or a glob, in the order of their keys, without empty and hidden ones. In a glob, `*`
+ * stands for any characters but `/`, and `**` for any. Paths begin after the last `/` before the first `*`.
+ *
+ * @throws JobError if there are none, or more than a job may have
+ */
+export async function listFiles(
+  storage: Pick<JobStorage, 'list'>,
+  { bucket, key }: Pick<JobInput, 'bucket' | 'key'>,
+): Promise<readonly InputFile[]> {
+  const [literal = ''] = key.split('*', 1);
+  const base = literal.lastIndexOf('/') + 1;
+  const pattern = patternOf(key);
+  const files: InputFile[] = [];
+  for await (const { key: found, etag, bytes } of storage.list(literal)) {
+    const path = found.slice(base);
+    if (bytes === 0 || found.endsWith('/') || isHidden(path) || !pattern.test(found)) continue;
+    files.push({ bucket, key: found, etag, bytes, path });
+    if (files.length <= MAX_FILES) continue;
+    throw new JobError(
+      'INVALID_JOB',
+      `${key}: expected at most ${MAX_FILES} files in a job, got more; submit several jobs, or join the files`,
+    );
+  }
+  if (files.length > 0) return files;
+  throw new JobError(
+    'INPUT_NOT_FOUND',
+    `${key}: expected files that are not empty and whose names begin with neither _ nor '.', got none`,
+  );
+}
+
+/** Returns a hash of keys and versions, in the form of an ETag. */
+export function etagOf(files: readonly InputFile[]): string {
+  const hash = createHash('sha256');
+  for (const { key, etag, bytes } of files) hash.update(`${JSON.stringify([key, etag, bytes])}\n`);
+  return `"${hash.digest('hex').slice(0, 32)}"`;
+}
+
+function patternOf(key: string): RegExp {
+  if (!key.includes('*')) return /^/;
+  const parts = key.split(/(\*\*\/|\*+)/).map((part) => {
+    if (part === '**/') return '(?:.*/)?';
+    if (part === '*') return '[^/]*';
+    return part.startsWith('**') ? '.*' : part.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
+  });
+  return new RegExp(`^${parts.join('')}$`, 's');
+}
+
 interface Executions {
   /**
    * Starts an execution.
@@ -158,10 +227,11 @@ export async function startJob(
  * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
  */
 export function jobId({ bucket, key, etag }: Omit<JobInput, 'bytes'>, spec: Spec, again?: string): string {
-  const { model, version, format, compression, inputs, keep, separator, missing } = spec;
+  const { model, version, format, compression, inputs, keep, ...others } = spec;
   const columns = inputs === undefined ? undefined : Object.entries(inputs).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const asked: unknown[] = [bucket, key, unquote(etag), model, version, format, compression, columns, keep];
-  if (separator !== undefined || missing !== undefined) asked.push({ separator, missing });
+  const { separator, missing, results } = others;
+  if (Object.values(others).some((value) => value !== undefined)) asked.push({ separator, missing, results });
   const text = JSON.stringify(again === undefined ? asked : [...asked, again]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
@@ -192,6 +262,7 @@ const SETTINGS = z.strictObject({
       'expected the value of an empty cell: nan, a number, true or false',
     )
     .optional(),
+  results: z.enum(FORMATS).optional(),
   concurrency: z.int().min(JOB_RANGES.concurrency.min).max(JOB_RANGES.concurrency.max).optional(),
 });
 

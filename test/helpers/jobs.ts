@@ -180,6 +180,12 @@ export class ProcessEnded extends Error {}
  * @example expect(await runJob(jobOf('in/rows.jsonl', LINES))).toHaveLength(3);
  */
 export async function runJob(options: JobOptions): Promise<Record<string, unknown>[]> {
+  await playJob(options);
+  return rowsOf(options.storage);
+}
+
+/** Does the same, and leaves the results where they are, whatever their format. */
+export async function playJob(options: JobOptions): Promise<void> {
   const { storage, run = 1 } = options;
   await planOf(options);
   for (const part of await readParts(storage, planKey(FOLDER, run))) {
@@ -188,7 +194,6 @@ export async function runJob(options: JobOptions): Promise<Record<string, unknow
     while (event.next !== undefined);
   }
   await finishJob({ action: 'finish', start: startOf(options) }, storage, () => 0);
-  return rowsOf(storage);
 }
 
 /** All rows that were written, in the order of the keys. */

@@ -17,12 +17,16 @@ export const ELEMENT_TYPE = { bfloat16: 16, int4: 22 } as const;
 const AXIS_1 = ints('axis_1', 1);
 
 /** `y` is `x`. */
-export function identityModel(datatype: Datatype | number = 'FP32', shape: readonly Axis[] = ['batch', 3]): Uint8Array {
+export function identityModel(
+  datatype: Datatype | number = 'FP32',
+  shape: readonly Axis[] = ['batch', 3],
+  x = 'x',
+): Uint8Array {
   const value = { datatype, shape };
   return encodeModel({
-    inputs: [{ name: 'x', ...value }],
+    inputs: [{ name: x, ...value }],
     outputs: [{ name: 'y', ...value }],
-    nodes: [node('Identity', 'x', 'y')],
+    nodes: [node('Identity', x, 'y')],
   });
 }
 

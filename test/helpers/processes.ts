@@ -1,6 +1,7 @@
 import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
@@ -12,6 +13,9 @@ import type { Invoked, Invoking } from './handlerEnvironment.ts';
 const ENTRY = fileURLToPath(new URL('../../lambda/worker.ts', import.meta.url));
 const OF_ECS = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
 
+/** Hosts start from the same sources again and again: compiled once, a start takes a third of the time. */
+const { NODE_COMPILE_CACHE = join('node_modules', '.cache', 'compiled') } = process.env;
+
 /** Takes what ends the process, for when nobody needs it any more. */
 type CleanUp = (end: () => Promise<void>) => void;
 
@@ -19,7 +23,7 @@ type CleanUp = (end: () => Promise<void>) => void;
 export function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp: CleanUp) {
   const child = spawn(process.execPath, [ENTRY], {
     cwd: REPOSITORY,
-    env: { PATH: process.env.PATH, ...OF_ECS, ...variables },
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE, ...OF_ECS, ...variables },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];
@@ -87,7 +91,7 @@ export async function startHandler(
   variables: Readonly<Record<string, string>>,
   { execArgv = [], inThread = false, isFrozen = false, entry = 'handler', cleanUp }: HandlerOptions,
 ) {
-  const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
+  const env = { PATH: process.env.PATH, NODE_COMPILE_CACHE, ...OF_LAMBDA, ...variables };
   const child = fork(ENVIRONMENT, [inThread ? '--in-thread' : entry], {
     cwd: REPOSITORY,
     env,

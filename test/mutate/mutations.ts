@@ -133,8 +133,8 @@ export const MUTATIONS: readonly Mutation[] = [
   m(
     'a request is convicted that ran beside others',
     'lambda/scorer/scoringCall.ts',
-    'if (loss === undefined) return;\n      this.#suspect(loss, some);',
-    "if (loss === undefined) return;\n      this.#suspect(loss, some);\n      if (loss.blamed !== 'all') for (const { body } of loss.blamed) await this.#failRequest(some[body]?.[0] as number, -1, loss);",
+    'for (const index of blamed) if (this.#pending.has(index)) this.#suspects.set(index, newSuspect());',
+    'for (const index of blamed) if (this.#pending.has(index)) await this.#pass([this.#errorReply(index, failureOf(loss))]);',
     CULPRITS,
   ),
   m(

@@ -52,9 +52,6 @@ function culpritsOf(count: number, seed: number): (Kind | undefined)[] {
     .map(({ kind }) => kind);
 }
 
-// Hosts and their scorers start often here.
-const { NODE_COMPILE_CACHE = '' } = process.env;
-const COMPILED = { NODE_COMPILE_CACHE };
 const hosts = useHosts();
 const table: string[] = [];
 
@@ -67,7 +64,6 @@ describe('2. A message can only fail itself', () => {
           const host = await hosts.start(name, {
             models: MODELS,
             timeoutSeconds: TIMEOUT_SECONDS,
-            environment: COMPILED,
             fifo,
           });
           const seconds: number[] = [];

@@ -34,7 +34,6 @@ const CULPRIT_REQUEST = (index: number) => ({
   model_name: 'culprit',
   inputs: [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }],
 });
-const { NODE_COMPILE_CACHE = '' } = process.env;
 
 const hosts = useHosts();
 
@@ -43,7 +42,7 @@ const blocking = (ms: number) => ({ model_name: 'blocking', ms });
 type Models = Parameters<typeof hosts.start>[1]['models'];
 
 function start(name: HostName, models: Models, environment = {}, timeoutSeconds = 30): Promise<Host> {
-  return hosts.start(name, { models, timeoutSeconds, environment: { NODE_COMPILE_CACHE, ...environment } });
+  return hosts.start(name, { models, timeoutSeconds, environment });
 }
 
 describe('2. A message can only fail itself', () => {

@@ -41,7 +41,7 @@ describe('the storage of jobs', () => {
     const patience = { connectMs: 3_000, answerMs: 300 };
     const storage = createJobStorage({ s3: server.client(front, patience), bucket, retry: RETRY });
     const head: JobHead = {
-      ...{ ...input, job: 'job', model: 'line', version: '1', parts: 1, keep: [], plannedAt: '' },
+      ...{ ...input, job: 'job', model: 'line', version: '1', parts: 1, keep: [], results: 'jsonl', plannedAt: '' },
       ...{ format: 'jsonl', compression: 'gzip', partBytes: 6 * MIB, pieceBytes: MIB },
     };
     const reader = openText(storage, head, { start: 0 }, 2 * MIB);

@@ -10,7 +10,7 @@ import { inputFile } from '../../../cli/textFiles.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { jsonLines } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
-import { CULPRIT, culpritModel } from '../../helpers/onnxModels.ts';
+import { CULPRIT, culpritModel, identityModel } from '../../helpers/onnxModels.ts';
 import { hungryModel, putModel } from './models.ts';
 
 interface Sample {
@@ -243,6 +243,60 @@ describe('batchscore score', () => {
       stderr: expect.stringMatching(/^batchscore: \/proc\/x.*another file\n$/),
     });
   });
+
+  it('fails if the file changes while it is read, and leaves what it has beside --out', async () => {
+    const [model, file, out] = [
+      await putModel(inFolder(), 'same', identityModel()),
+      inFolder('in.jsonl'),
+      inFolder('out'),
+    ];
+    writeFileSync(join(model, 'config.json'), '{"transform":"transform.mjs"}');
+    writeFileSync(
+      join(model, 'transform.mjs'),
+      `import { appendFileSync } from 'node:fs';
+       export function decode() {
+         appendFileSync(${JSON.stringify(file)}, '{}\\n');
+         return [{ name: 'x', datatype: 'FP32', shape: [1, 3], data: [1, 2, 3] }];
+       }`,
+    );
+    writeFileSync(file, '{}\n');
+    const { code, stderr } = await batchscore(['score', model, file, '--out', out]);
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(
+        /in\.jsonl: expected the file of the start, 3 bytes of .*, got \d+ bytes of .*out\.part/,
+      ),
+    });
+    expect(readdirSync(inFolder()).filter((name) => name.startsWith('out'))).toEqual(['out.part']);
+  });
+
+  it.each(['csv', 'jsonl', 'parquet'])(
+    'takes no column for another that exporters call the same: %s',
+    async (format) => {
+      const model = await putModel(inFolder(), 'income', identityModel('FP32', ['batch', 1], 'annual_income'));
+      const file = inFolder(`in.${format}`);
+      const write = (columns: Readonly<Record<string, number>>): void => {
+        const [names, values] = [Object.keys(columns), Object.values(columns)];
+        const data = names.map((name, index) => ({ name, data: [Number(values[index])], type: 'DOUBLE' as const }));
+        if (format === 'parquet') writeFileSync(file, Buffer.from(parquetWriteBuffer({ columnData: data })));
+        else writeFileSync(file, format === 'csv' ? `${names}\n${values}\n` : `${JSON.stringify(columns)}\n`);
+      };
+      const score = (...args: string[]) => batchscore(['score', model, file, ...args]);
+
+      write({ 'annual income': 1, annual_income: 2 });
+      expect(await score()).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(
+          /'annual_income': expected one column of its name, got "annual income", "annual_income"/,
+        ),
+      });
+      expect(jsonLines((await score('--inputs', 'annual_income=annual income')).stdout)[0].outputs[0].data).toEqual([
+        1,
+      ]);
+      write({ 'annual income': 3, other: 4 });
+      expect(jsonLines((await score()).stdout)[0].outputs[0].data).toEqual([3]);
+    },
+  );
 
   it('refuses a folder, and requests where it would write at first', async () => {
     const out = inFolder('out.jsonl');

@@ -79,6 +79,7 @@ describe('wrong usage', () => {
     ['submit models --ids @ids --stack @stopped.json', 1, ['got: a folder']],
     ['inspect @pipeline.pkl', 1, ['pickle', 'skl2onnx', 'docs/recipes.md']],
     ['inspect @weights.pt', 1, ['zip', 'torch.onnx']],
+    [`score digits ${REQUESTS} --out /dev/full`, 1, ['/dev/full', 'no space left', 'name another file']],
     [`score digits ${REQUESTS} --out /proc/x`, 1, ['/proc/x', 'name another file']],
     [`score digits ${REQUESTS} --providers coda`, 1, ['did you mean cuda?', '--providers']],
     ['submit @sent.jsonl --ids @ids --stack @empty.json', 2, ['--stack', 'empty file', 'npm run dev']],

@@ -62,7 +62,7 @@ describe('client.jobs', () => {
     const [first = ''] = (await server.keys(bucket)).filter((key) => key.startsWith(`${folder}data/`));
     await server.client().send(new DeleteObjectCommand({ Bucket: bucket, Key: first }));
     await expect(Array.fromAsync(client.jobs.results(job))).rejects.toThrow(
-      new RegExp(`job ${job}: expected ${ROWS} results, got \\d+; .*--again`),
+      new RegExp(`job ${job}: expected \\d+ objects of \\d+ bytes, got \\d+ of \\d+; .*--again`),
     );
   });
 
@@ -78,6 +78,35 @@ describe('client.jobs', () => {
     await server.put(bucket, 'jobs/in/_mine/a.jsonl', lineOf(1));
     expect((await client.jobs.submit(uri)).isNew).toBe(true);
     expect(jobs.started.length).toBe(3);
+  });
+
+  it('gives tables of CSV as one, and Parquet as objects', async () => {
+    const { client, bucket } = await setUp();
+    const csv = `x,name\n${Array.from({ length: ROWS }, (_, x) => `${x},n${x}\n`).join('')}`;
+    const uri = `s3://${bucket}/jobs/in/_mine/a.csv`;
+    await server.put(bucket, 'jobs/in/_mine/a.csv', csv);
+    const finished = async (results: 'csv' | 'parquet') => {
+      const { job } = await client.jobs.submit(uri, { keep: ['name'], results });
+      expect(await client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: ROWS, results });
+      return job;
+    };
+    const text = Buffer.concat(await Array.fromAsync(client.jobs.results(await finished('csv')))).toString();
+    const lines = text.trimEnd().split('\n');
+    expect(lines.map((line) => line.split(',')[1])).toEqual([
+      'name',
+      ...Array.from({ length: ROWS }, (_, x) => `n${x}`),
+    ]);
+    const job = await finished('parquet');
+    await expect(client.jobs.results(job).next()).rejects.toThrow(/expected results that can be joined, got Parquet/);
+    const objects = await Array.fromAsync(client.jobs.objects(job));
+    expect(objects.length).toBeGreaterThan(1);
+    for (const { path, format, bytes } of objects) {
+      expect([path, format, Buffer.from(bytes.subarray(0, 4)).toString()]).toEqual([
+        expect.stringMatching(/^part-\d+-\d+-\d+\.parquet$/),
+        'parquet',
+        'PAR1',
+      ]);
+    }
   });
 
   it('submits a prefix, a glob and a manifest as one job each, and the same files as the same job', async () => {

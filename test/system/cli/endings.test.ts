@@ -44,4 +44,16 @@ describe('how a command ends', () => {
     expect(await ended).toEqual([null, 'SIGINT']);
     expect(await said).toMatch(/^stopped; .+\n$/);
   });
+
+  it('whose reader leaves has the exit code of SIGPIPE, because not all lines are scored', async () => {
+    const child = spawn(process.execPath, [join(REPOSITORY, 'cli/batchscore.ts'), 'score', 'digits', '-'], {
+      cwd: folder,
+    });
+    const ended = once(child, 'close');
+    const said = text(child.stderr);
+    child.stdout.destroy();
+    child.stdin.end(readFileSync(join(REPOSITORY, 'examples/requests.jsonl')));
+    expect(await ended).toEqual([141, null]);
+    expect(await said).toBe('');
+  });
 });

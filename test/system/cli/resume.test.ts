@@ -16,7 +16,7 @@ import { putFile } from '../../helpers/openModels.ts';
 jest.setTimeout(60_000);
 
 const ROWS = 60;
-const TURNS = Array.from({ length: ROWS }, (_, row) => 20_000 + row);
+const TURNS = Array.from({ length: ROWS }, (_, row) => 10_000 + row);
 /** A row that is an error, among the first. */
 const CELLS = TURNS.map((turns, row) => (row === 3 ? 'none' : String(turns)));
 

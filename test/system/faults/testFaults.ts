@@ -60,9 +60,6 @@ const ROUND_SECONDS = 40;
 const SETTLING_MS = 120_000;
 const MAX_AT_ONCE = 1_000;
 
-/** Processes start often here: compiled once, a start takes a third of the time. */
-const NODE_COMPILE_CACHE = join('node_modules', '.cache', 'compiled');
-
 const HOSTS = ['worker', 'function'] as const;
 type HostName = (typeof HOSTS)[number];
 
@@ -179,7 +176,6 @@ async function deploy(
     BATCHSCORE_BATCH_SIZE: '100',
     BATCHSCORE_STOP_SECONDS: '4',
     BATCHSCORE_MAX_POLLS: '8',
-    NODE_COMPILE_CACHE,
     ...variant.more,
   };
   const limits = {
@@ -412,8 +408,7 @@ const JOB_ROWS = 2_000;
 
 /** A job is given no hour's outage: it ends then, and is resumed by who reads of it. */
 function jobBeside(round: number, { endpoints, models, s3 }: World, say: Say): Promise<Account> {
-  const variables = { ...endpoints, NODE_COMPILE_CACHE };
-  return runJob({ rows: JOB_ROWS, name: `rows-${round}`, variables, models, s3, say });
+  return runJob({ rows: JOB_ROWS, name: `rows-${round}`, variables: endpoints, models, s3, say });
 }
 
 type Say = (line: string) => void;

@@ -1,9 +1,9 @@
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import { etagOf, isListing, listFiles } from '../../../lambda/jobs/inputFiles.ts';
 import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import type { Part } from '../../../lambda/jobs/jobTypes.ts';
+import { etagOf, isListing, listFiles } from '../../../lambda/jobs/submitJob.ts';
 import {
   callScore,
   FOLDER,

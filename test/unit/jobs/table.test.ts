@@ -3,7 +3,7 @@ import { createRandom } from '../../../bench/workload/random.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import type { ScoreBodies } from '../../../lambda/core/score.ts';
 import { lineReaderOf } from '../../../lambda/jobs/lineRows.ts';
-import { visitDocuments } from '../../../lambda/jobs/results.ts';
+import { documentVisitor, visitResults } from '../../../lambda/jobs/results.ts';
 import type { Rows } from '../../../lambda/jobs/rows.ts';
 import { createRowScoring, type TableModel } from '../../../lambda/jobs/scoreRows.ts';
 import { lineModel, repositoryOf, scoreModels, scoringDependencies } from '../../helpers/scoring.ts';
@@ -28,7 +28,10 @@ async function scored(model: Model, rows: Rows, table: TableModel = { model, isM
   };
   const results = await createRowScoring({ score, observer: {}, table }).score(rows);
   const texts: string[] = [];
-  visitDocuments(results, (text) => void texts.push(text));
+  visitResults(
+    results,
+    documentVisitor(results, (text) => void texts.push(text)),
+  );
   return { requests, table, answers: texts.map((text) => JSON.parse(text)) };
 }
 

@@ -1,10 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { parquetReadObjects } from 'hyparquet';
 import { UsageError } from '../../../../cli/arguments.ts';
-import { job } from '../../../../cli/job.ts';
+import { fetchObjects, job } from '../../../../cli/job.ts';
 import { createJobStorage } from '../../../../lambda/aws/jobStorage.ts';
 import { useS3Server } from '../../../helpers/awsServers.ts';
 import { jsonLines, runScript, startInTerminal } from '../../../helpers/command.ts';
@@ -60,17 +61,53 @@ describe('batchscore job', () => {
     expect(rows.map(({ code: failed }) => failed)).toEqual(
       Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'INVALID_DATA' : undefined)),
     );
-    const table = inFolder('out.parquet');
-    expect((await run('fetch', id, '--out', table)).code).toBe(3);
-    const found = await parquetReadObjects({ file: new Uint8Array(readFileSync(table)).buffer });
-    expect(found.slice(6, 9)).toEqual([
-      { message_id: expect.any(String), name: 'n6', y: 13, code: null, error: null },
-      { message_id: expect.any(String), name: 'a', y: null, code: 'INVALID_DATA', error: expect.any(String) },
-      { message_id: expect.any(String), name: 'n8', y: 17, code: null, error: null },
-    ]);
     const status = await run('status', id);
     expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
+    const table = await run('fetch', id, '--out', inFolder('out.parquet'));
+    expect([table.code, table.stderr]).toEqual([
+      2,
+      expect.stringMatching(/--out: expected a file for jsonl, .*; for another format submit with --results parquet/),
+    ]);
   });
+
+  it('scores many files, and fetches Parquet as objects under the path of each file', async () => {
+    await server.put(bucket, 'jobs/in/_mine/b/c.csv', 'x,name\n1,n\n');
+    const columns = ['--keep', 'name', '--results', 'parquet'];
+    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/`, ...columns, '--wait');
+    const [id = ''] = stdout.split(' ');
+    expect([code, stdout]).toEqual([3, expect.stringContaining('is done: 61 rows of 2 files in ')]);
+    const out = inFolder('results/');
+    expect((await run('fetch', id, '--out', `${out}/`)).code).toBe(3);
+    const found = [];
+    const names = readdirSync(out, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.parquet'));
+    for (const name of names.toSorted()) {
+      found.push(...(await parquetReadObjects({ file: new Uint8Array(readFileSync(join(out, name))).buffer })));
+    }
+    expect(found.length).toBe(61);
+    expect(names.some((name) => name.startsWith('b/c.csv/part-'))).toBe(true);
+    expect([...found.slice(6, 9), found[60]]).toEqual([
+      { message_id: expect.stringMatching(/^a\.csv#\d+$/), name: 'n6', y: 13, code: null, error: null },
+      { message_id: expect.any(String), name: 'a', y: null, code: 'INVALID_DATA', error: expect.any(String) },
+      { message_id: expect.any(String), name: 'n8', y: 17, code: null, error: null },
+      { message_id: 'b/c.csv#7', name: 'n', y: 3, code: null, error: null },
+    ]);
+    const asFile = await run('fetch', id, '--out', inFolder('out.parquet'));
+    expect([asFile.code, asFile.stderr]).toEqual([2, expect.stringMatching(/--out: expected a folder, such as /)]);
+  });
+
+  it.each(['../outside', 'a/../../outside', '..'])(
+    'writes nothing outside of the folder for the path %s',
+    async (path) => {
+      const objects = async function* () {
+        yield { path, format: 'jsonl' as const, bytes: Buffer.from('{}\n') };
+      };
+      const fetched = fetchObjects(objects(), inFolder('inside'), new AbortController().signal);
+      await expect(fetched).rejects.toThrow(
+        `${path}: expected a path in ${inFolder('inside')}, got one that leads out of it`,
+      );
+      expect(readdirSync(inFolder())).toEqual(['stack.json']);
+    },
+  );
 
   it('stops waiting at Ctrl-C, and says that the job goes on', async () => {
     const s3 = server.client();
@@ -174,7 +211,8 @@ describe('batchscore job', () => {
     [['submit', 's3://b/k', '--inputs', 'x=p9..p0'], /--inputs: columns: expected a range/],
     [['submit', 's3://b/k', '--format', 'xml'], /--format: expected one of jsonl, csv, parquet, got 'xml'/],
     [['submit', 's3://b/k', '--out', 's3://c/k'], /--out: expected a folder in the bucket of jobs/],
-    [['fetch', 'x'], /expected --out FILE, got none/],
+    [['submit', 's3://b/k', '--results', 'xml'], /--results: expected one of jsonl, csv, parquet, got 'xml'/],
+    [['fetch', 'x'], /expected --out FILE, or --out FOLDER\/, got none/],
   ])('refuses %j as wrong usage', async (args, message) => {
     const refused = job.run([...args, '--stack', inFolder('stack.json')]);
     await expect(refused).rejects.toThrow(message);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { createRandom } from '../../../../bench/workload/random.ts';
-import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
+import { createResultFile } from '../../../../lambda/jobs/resultFiles.ts';
 import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { scoreData } from './scoreData.ts';
 

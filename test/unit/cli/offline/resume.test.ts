@@ -1,7 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import type { TensorSpec } from '../../../../lambda/core/model.ts';
+import { createResultFile, type ResultFile } from '../../../../lambda/jobs/resultFiles.ts';
+import type { Results } from '../../../../lambda/jobs/results.ts';
+import { requestRows } from '../../../../lambda/jobs/rows.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 
 const OUTPUTS: readonly TensorSpec[] = [
@@ -32,7 +34,16 @@ function rowOf(row: number): string {
   return JSON.stringify(nothing ? error : { message_id: `${row}`, outputs: [...outputs, wide] });
 }
 
-const rows = (from: number, to: number) => Array.from({ length: to - from }, (_, at) => rowOf(from + at));
+function taken(file: ResultFile, results: Results): readonly (string | Uint8Array)[] {
+  file.add(results);
+  return file.take();
+}
+
+function rows(from: number, to: number): Results {
+  const single = Array.from({ length: to - from }, (_, at) => ({ text: rowOf(from + at), failures: [] }));
+  const requests = requestRows([...single.keys()], []);
+  return { rows: requests, count: single.length, single, shared: [], isTooMuch: false };
+}
 
 describe('a table of results that is gone on with', () => {
   const inFolder = useFolder();
@@ -41,17 +52,15 @@ describe('a table of results that is gone on with', () => {
     'after %i rows has the bytes of one written at once',
     async (rowsBefore) => {
       const whole = createResultFile('parquet', OUTPUTS, []);
-      const expected = Buffer.concat(
-        [...whole.documents(rows(0, ROWS)), whole.end()].map((chunk) => Buffer.from(chunk)),
-      );
+      const expected = Buffer.concat([...taken(whole, rows(0, ROWS)), whole.end()].map((chunk) => Buffer.from(chunk)));
       const stopped = createResultFile('parquet', OUTPUTS, []);
-      const before = [...stopped.documents(rows(0, rowsBefore)), stopped.end()].map((chunk) => Buffer.from(chunk));
+      const before = [...taken(stopped, rows(0, rowsBefore)), stopped.end()].map((chunk) => Buffer.from(chunk));
       const part = Buffer.concat(before);
       writeFileSync(inFolder('part'), Buffer.concat([part, Buffer.from('later')]));
 
       const resumed = createResultFile('parquet', OUTPUTS, []);
       const bytes = await resumed.resume(inFolder('part'), part.length);
-      const rest = [...resumed.documents(rows(rowsBefore, ROWS)), resumed.end()].map((chunk) => Buffer.from(chunk));
+      const rest = [...taken(resumed, rows(rowsBefore, ROWS)), resumed.end()].map((chunk) => Buffer.from(chunk));
 
       expect(Buffer.concat([part.subarray(0, bytes), ...rest]).equals(expected)).toBe(true);
     },

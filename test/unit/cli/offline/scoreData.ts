@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
-import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
-import { visitDocuments } from '../../../../lambda/jobs/results.ts';
+import { createResultFile } from '../../../../lambda/jobs/resultFiles.ts';
+import { documentVisitor, visitResults } from '../../../../lambda/jobs/results.ts';
 import { repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {
@@ -29,14 +29,19 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
     stream: inChunks(Buffer.from(file), chunk),
     bytes,
     modifiedMs: undefined,
+    change: async () => undefined,
     shareOf: () => undefined,
     readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
   };
   for await (const { rows } of rowBatches(input, source, new AbortController().signal)) {
     const results = await scoring.score(rows);
-    visitDocuments(results, (text) => void documents.push(text));
+    visitResults(
+      results,
+      documentVisitor(results, (text) => void documents.push(text)),
+    );
+    csv.add(results);
     // A cell may have a line break. A row begins with its number.
-    for (const text of csv.rows(results))
+    for (const text of csv.take())
       lines.push(
         ...String(text)
           .slice(0, -1)

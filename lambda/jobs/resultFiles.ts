@@ -1,12 +1,12 @@
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
-import type { TensorSpec } from '../../lambda/core/model.ts';
-import { DATATYPES, type Datatype, elementCount, elementsPerRow, type Tensor } from '../../lambda/core/tensor.ts';
-import { encodeData } from '../../lambda/core/values.ts';
-import type { Format, JobHead } from '../../lambda/jobs/jobTypes.ts';
-import { spanOf } from '../../lambda/jobs/parquetFooter.ts';
-import { type Results, type SharedScores, visitDocuments, visitResults } from '../../lambda/jobs/results.ts';
-import { withKept } from '../../lambda/jobs/rows.ts';
+import type { TensorSpec } from '../core/model.ts';
+import { DATATYPES, type Datatype, elementCount, elementsPerRow, type Tensor } from '../core/tensor.ts';
+import { encodeData } from '../core/values.ts';
+import { type Format, JobError, type JobHead } from './jobTypes.ts';
+import { spanOf } from './parquetFooter.ts';
+import { documentVisitor, type Results, type ResultVisitor, type SharedScores, visitResults } from './results.ts';
+import { withKept } from './rows.ts';
 
 /** Returns the format of a results file by the extension of its name. The default is lines of JSON. */
 export function formatOfResults(path = ''): Format {
@@ -17,9 +17,18 @@ export function formatOfResults(path = ''): Format {
 /** Writer of a results file: its head, its rows, and its end. */
 export interface ResultFile {
   readonly head: string;
-  rows(results: Results): readonly (string | Uint8Array)[];
-  /** Does the same with results that are JSON documents with the kept columns. */
-  documents(texts: readonly string[]): readonly (string | Uint8Array)[];
+  /** Characters, or bytes, that were added since the last `take`. Values of a Parquet table count as eight bytes. */
+  readonly size: number;
+  /**
+   * Adds results.
+   *
+   * @param from first row to add
+   * @param isFull asked after each row; true ends it. @default adds all
+   * @returns the first row that is not added
+   */
+  add(results: Results, from?: number, isFull?: () => boolean): number;
+  /** Returns what was added. Parquet keeps rows until they fill a row group. */
+  take(): readonly (string | Uint8Array)[];
   end(): string | Uint8Array;
   /**
    * Prepares to continue a results file whose rows and end are written.
@@ -43,14 +52,14 @@ const asIs = async (_: string, bytes: number): Promise<number> => bytes;
 export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
   if (format === 'parquet') return parquetResults(outputs, kept);
   if (format === 'csv') return csvResults(outputs, kept);
+  const lines = createLines();
   return {
     head: '',
-    rows(results) {
-      const texts: string[] = [];
-      visitDocuments(results, (text) => void texts.push(text));
-      return joinLines(texts);
+    get size() {
+      return lines.size;
     },
-    documents: joinLines,
+    add: (results, from, isFull) => visitResults(results, documentVisitor(results, lines.push), from, isFull),
+    take: lines.take,
     end: () => '',
     resume: asIs,
   };
@@ -61,19 +70,23 @@ type Outputs = NonNullable<JobHead['outputs']>;
 function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, outputs: outputColumns, cellsOfDocument } = resultColumns(outputs, kept);
   const areFloats = columns.map(({ datatype }) => isFloat(datatype));
+  const lines = createLines();
   const lineOfDocument = (text: string): string =>
     cellsOfDocument(text)
       .map((cell, at) => cellOf(cell, areFloats[at]))
       .join(',');
   return {
     head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
-    rows(results) {
+    get size() {
+      return lines.size;
+    },
+    take: lines.take,
+    add(results, from, isFull) {
       const { rows } = results;
-      const lines: string[] = [];
       let written: SharedScores | undefined;
       let texts: readonly CellTexts[] = [];
-      visitResults(results, {
-        single: (row, { text }) => void lines.push(lineOfDocument(withKept(text, rows.keptOf(row)))),
+      const visitor: ResultVisitor = {
+        single: (row, { text }) => lines.push(lineOfDocument(withKept(text, rows.keptOf(row)))),
         shared(row, scores, place) {
           if (scores !== written)
             texts = outputColumns.map((output, at) => cellTexts(output, scores.outputs[at] as Tensor));
@@ -86,10 +99,9 @@ function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
           }
           lines.push(`${line},,`);
         },
-      });
-      return joinLines(lines);
+      };
+      return visitResults(results, visitor, from, isFull);
     },
-    documents: (documents) => joinLines(documents.map(lineOfDocument)),
     end: () => '',
     resume: asIs,
   };
@@ -126,6 +138,25 @@ function isFloat(datatype: Datatype | undefined): boolean {
   return datatype !== undefined && DATATYPES[datatype].kind === 'float';
 }
 
+function createLines() {
+  let lines: string[] = [];
+  let size = 0;
+  return {
+    get size() {
+      return size;
+    },
+    push(line: string): void {
+      lines.push(line);
+      size += line.length + 1;
+    },
+    take(): readonly string[] {
+      const taken = joinLines(lines);
+      [lines, size] = [[], 0];
+      return taken;
+    },
+  };
+}
+
 /** Maximum characters in one text. V8 limits a string to about 500 million. */
 const PIECE_CHARACTERS = 64 * 1024 * 1024;
 
@@ -144,6 +175,7 @@ function joinLines(lines: readonly string[]): string[] {
 }
 
 const CELLS_A_GROUP = 100_000;
+const VALUE_BYTES = 8;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, outputs: outputColumns, cellsOfDocument } = resultColumns(outputs, kept);
@@ -180,9 +212,12 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   };
   return {
     head: '',
-    rows(results) {
+    get size() {
+      return writer.index + VALUE_BYTES * columns.length * (table[0]?.data.length ?? 0);
+    },
+    add(results, from, isFull) {
       const { rows } = results;
-      visitResults(results, {
+      const visitor: ResultVisitor = {
         single: (row, { text }) => addRow(cellsOfDocument(withKept(text, rows.keptOf(row)))),
         shared(row, { table, outputs }, place) {
           const cells: unknown[] = [rows.idOf(row)];
@@ -192,13 +227,10 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
           }
           addRow(cells);
         },
-      });
-      return [taken()];
+      };
+      return visitResults(results, visitor, from, isFull);
     },
-    documents(texts) {
-      for (const text of texts) addRow(cellsOfDocument(text));
-      return [taken()];
-    },
+    take: () => [taken()],
     end() {
       writeGroup();
       parquet.finish();
@@ -354,7 +386,8 @@ function cellsOf(output: OutputColumns, data: readonly unknown[] | undefined): r
 
 function refuseOtherWidth({ name, elements }: OutputColumns, got: number): void {
   if (got === elements) return;
-  throw new Error(
+  throw new JobError(
+    'INVALID_JOB',
     `output '${name}': expected ${elements} elements a row, as the model says, got ${got}; write the results ` +
       'as lines of JSON',
   );
