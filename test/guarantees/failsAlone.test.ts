@@ -63,18 +63,23 @@ describe('2. A message can only fail itself', () => {
       await host.become('deleted', ids);
     });
 
-    it('answers the good requests of a packed message beside its bad one', async () => {
-      const [id = ''] = host.send([`[${[lookup(0), OUT_OF_RANGE, '1', lookup(2)].join(',')}]`]);
+    it.each([
+      ['its bad ones', [lookup(0), OUT_OF_RANGE, '1', lookup(2)], [10, 'RUN_FAILED', 'INVALID_REQUEST', 30]],
+      ['one that ends the process', [killer(0), killer(-1), killer(2)], [10, 'MODEL_CRASHED', 30]],
+    ])('answers the good requests of a packed message beside %s', async (_, requests, expected) => {
+      const [id = ''] = host.send([`[${requests.join(',')}]`]);
       await host.become('deleted', [id]);
 
       const answers = host.written().filter(({ message_id }) => message_id === id);
-      expect(valuesOf(answers)).toEqual([10, 'RUN_FAILED', 'INVALID_REQUEST', 30]);
+      expect(valuesOf(answers)).toEqual(expected);
     });
 
     it('scores the neighbours of a message that ends the process, and answers it with an error', async () => {
       const [killing = '', ...others] = host.send([killer(-1), killer(0), killer(1), lookup(2)]);
       await host.become('deleted', [killing, ...others]);
 
+      const written = host.written().map(({ message_id }) => message_id);
+      expect(written.slice(-4).toSorted()).toEqual([killing, ...others].toSorted());
       expect(valuesOf(await host.answers(others))).toEqual([10, 20, 30]);
       expect(await host.answers([killing])).toMatchObject([
         {

@@ -20,6 +20,7 @@ const BLOCKING = {
   'blocking/transform.mjs': `const cell = new Int32Array(new SharedArrayBuffer(4));
   export function decodeBatch(requests) {
     return requests.map(({ ms }) => {
+      console.log('blocks for', ms);
       Atomics.wait(cell, 0, 0, ms);
       return [{ name: 'index', datatype: 'INT64', shape: [1], data: [0] }];
     });
@@ -79,6 +80,18 @@ describe('2. A message can only fail itself', () => {
       },
       60_000,
     );
+
+    it('convicts no request whose process is killed once while it runs with others, and once alone', async () => {
+      const host = await start(name, BLOCKING);
+      const ids = host.send([blocking(700)]);
+      for (const time of [1, 2]) {
+        while (host.printed().split('blocks for 700').length <= time) await aMoment();
+        for (const pid of scorersOf(host.pid())) process.kill(pid, 'SIGKILL');
+      }
+
+      expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
+      expect(host.receives(ids)).toEqual([1]);
+    }, 60_000);
 
     it('convicts no request of a model that ends the process that opens it again', async () => {
       const directory = await modelsDirectory(CULPRITS);

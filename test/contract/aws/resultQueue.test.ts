@@ -481,6 +481,19 @@ describe('on a FIFO queue', () => {
     ]);
   });
 
+  it('results that are sent alone, because SQS refused them together, do not overtake one that is sent again', async () => {
+    const refused = async () => {
+      throw sqsError('InvalidParameterValue', 'client');
+    };
+    const busy = async () => ({ Successful: [], Failed: [{ Id: '0', Code: 'InternalError', SenderFault: false }] });
+    const { sqs, calls } = intercepted(refused, busy);
+    const given = ['a', 'b'].map((id) => result(id, 40, 'g'));
+
+    expect(await writerOf({ sqs, queueUrl: server.fifoQueue() }).write(given, NEVER)).toEqual([WRITTEN, WRITTEN]);
+
+    expect(calls).toEqual([[['a'], ['b']], [['a']], [['a'], ['b']]]);
+  });
+
   it('packed results share messages within their group, in order; those without a group share none', async () => {
     const { sqs, calls } = intercepted();
     const written = ['a', 'b', 'a', 'b', undefined, 'a', undefined].map((group, index) =>

@@ -288,6 +288,7 @@ describe('expires_at', () => {
 
   it.each([
     ['epoch seconds', 1_600_000_000],
+    ['two seconds ago', Date.now() / 1000 - 2],
     ['the first second', 0],
     ['before the epoch', -1],
     ['a time', '2020-09-13T12:26:40Z'],

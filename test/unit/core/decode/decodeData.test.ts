@@ -74,6 +74,8 @@ describe('what a datatype cannot hold', () => {
     ['FP32', '"1"', '"1"'],
     ['FP32', '"nan"', '"nan"'],
     ['BYTES', '1', '1'],
+    ['BYTES', '"a\\u0000b"', '"a\\u0000b"'],
+    ['BYTES', '"\\ud800"', '"\\ud800"'],
   ])('%s refuses %s', (datatype, json, got) => {
     expect(decodeElement(datatype, json)).toEqual({
       failed: true,

@@ -5,11 +5,17 @@ import { type InMemoryModelOptions, lineModel } from '../../../helpers/scoring.t
 import { zeros } from '../requests.ts';
 
 /** The rows of the micro-batches that each request closes, and of those that are left in the end. */
-function rowsClosed(rows: readonly number[], options: InMemoryModelOptions, ms?: Readonly<Record<number, number>>) {
+function rowsClosed(
+  rows: readonly number[],
+  options: InMemoryModelOptions,
+  ms?: Readonly<Record<number, number>>,
+  mayCut = true,
+) {
   const model = lineModel(options);
   const begun = plan(
     () => 1_000_000,
     () => ms && ((paddedRows) => ms[paddedRows] as number),
+    () => mayCut,
   );
   const sizesOf = (batches: readonly MicroBatch[]): string[] =>
     batches.map((batch) => `${batch.rows}/${batch.paddedRows}`);
@@ -38,6 +44,12 @@ describe('a plan of rows of one shape', () => {
     const { closed, left } = rowsClosed([3], { maxBatchRows: 8, allowedSizes: [1, 2, 8] }, { 1: 10, 2: 11, 8: 80 });
 
     expect([closed, left]).toEqual([[['2/2']], ['1/1']]);
+  });
+
+  it('runs a request alone, and whole, that has a row too many and may not be cut', () => {
+    const { closed, left } = rowsClosed([1, 5, 4], { maxBatchRows: 4 }, undefined, false);
+
+    expect([closed, left]).toEqual([[[], ['5/5'], ['1/1', '4/4']], []]);
   });
 
   it('cuts what is left where allowed sizes cost less than the padding of one run', () => {
