@@ -6,8 +6,8 @@ import { isShallow } from '../../lambda/core/outline.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { fieldsOf, type LineReader, lineReaderOf, readLines } from '../../lambda/jobs/lineRows.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
-import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
-import { arePlainObjects, isBlankLine, isRequest, matchKeys } from '../../lambda/jobs/rowRequests.ts';
+import { layOutParquet, matchColumns, matchKeys } from '../../lambda/jobs/planJob.ts';
+import { arePlainObjects, firstObject, isBlankLine, isRequest } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits, textsOf, untilAborted } from '../textFiles.ts';
@@ -135,9 +135,10 @@ function readerOfJson(batch: readonly string[], options: RowOptions): LineReader
     );
   }
   if (format === undefined || format === 'objects') refuseRowsInOneLine(batch, name);
-  if ((format ?? (arePlainObjects(batch, model) ? 'objects' : 'requests')) === 'objects') {
+  const first = firstObject(batch);
+  if (format === 'objects' || (format === undefined && arePlainObjects(first, model))) {
     const { keep = [], missing } = spec;
-    return lineReaderOf({ inputs: matchKeys(model, batch, spec), keep, missing });
+    return lineReaderOf({ inputs: matchKeys(model, first, spec), keep, missing });
   }
   refuseColumns(spec, 'requests, one a line');
   if (!takesRequests) {

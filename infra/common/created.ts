@@ -100,10 +100,10 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
  */
 export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], options: LogGroupOptions): void {
   for (const parent of parents) {
-    for (const resource of parent.node.findAll().filter(isFunction)) {
-      const { logGroupName } = createLogGroup(scope, parent.node.id, options);
-      resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
-    }
+    const functions = parent.node.findAll().filter(isFunction);
+    if (functions.length === 0) continue;
+    const { logGroupName } = createLogGroup(scope, parent.node.id, options);
+    for (const resource of functions) resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
   }
 }
 
@@ -145,4 +145,11 @@ export function warnOfKeyPolicy(scope: Construct, id: string, use: string, page:
     `encryptionKey: expected a key that ${use}, got an imported one, whose policy the CDK neither knows nor changes; ` +
     `add the statement of ${page} to its policy`;
   warn(scope, id, message);
+}
+
+/** Returns the resource of a construct, to set properties that the construct has no option for. */
+export function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
+  const resource = of.node.defaultChild;
+  if (resource instanceof type) return resource;
+  throw new Error(`${of.node.path}: expected a ${type.name} as its child, got ${resource?.node.path ?? 'none'}`);
 }

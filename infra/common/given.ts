@@ -5,25 +5,32 @@ import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { known, type Problem, refuse } from './problems.ts';
+import { SECONDS_A_DAY } from './units.ts';
 
 /*
  * Reads properties of existing queues, tables and buckets. The CDK knows all properties of resources that this app
  * creates, and very few of imported ones.
  */
 
-/** Default of SQS. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
-const DEFAULT_VISIBILITY_SECONDS = 30;
+/** Defaults of SQS. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
+const DEFAULT_SECONDS = { visibilityTimeout: 30, messageRetentionPeriod: 4 * SECONDS_A_DAY };
 
-export function visibilitySecondsOf(queue: IQueue | undefined): number | undefined {
+/** Returns an attribute of a queue in seconds. Undefined if it is not known. */
+export function secondsOfQueue(queue: IQueue | undefined, attribute: keyof typeof DEFAULT_SECONDS): number | undefined {
   const resource = queue?.node.defaultChild;
-  if (!(resource instanceof CfnQueue)) return undefined;
-  return known(resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
+  return resource instanceof CfnQueue ? known(resource[attribute] ?? DEFAULT_SECONDS[attribute]) : undefined;
 }
 
 export function redriveOf(
   queue: IQueue | undefined,
 ): { readonly queue: IQueue; readonly maxReceiveCount: number } | undefined {
   return queue instanceof Queue ? queue.deadLetterQueue : undefined;
+}
+
+/** Returns true if a queue is known to have no redrive policy, without which SQS moves no message. */
+export function hasNoRedrive(queue: IQueue | undefined): boolean {
+  const resource = queue?.node.defaultChild;
+  return resource instanceof CfnQueue && resource.redrivePolicy === undefined;
 }
 
 /** Returns the dead-letter queue that was given, or that the queue is known to have. */

@@ -11,10 +11,10 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import { type CfnResource, type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
-import type { Construct, IConstruct } from 'constructs';
+import { type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB } from '../../lambda/core/limits.ts';
-import { createLogGroup } from '../common/created.ts';
+import { createLogGroup, resourceOf } from '../common/created.ts';
 import { acknowledge, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
 import { brokenOf, exceeds, oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
@@ -269,11 +269,4 @@ function allowDisks(role: Role, key: IKey): void {
     }),
   );
   acknowledgeKeyActions(role);
-}
-
-/** Returns the resource of a construct, to set properties that the construct has no option for. */
-function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
-  const resource = of.node.defaultChild;
-  if (resource instanceof type) return resource;
-  throw new Error(`${of.node.path}: expected a ${type.name} as its child, got ${resource?.node.path ?? 'none'}`);
 }

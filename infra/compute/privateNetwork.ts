@@ -88,8 +88,6 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
     maxAzs: AVAILABILITY_ZONES,
     natGateways: 0,
     subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
-    // Resources without their own security group cannot reach anything.
-    restrictDefaultSecurityGroup: true,
     flowLogs: {
       Refused: {
         trafficType: FlowLogTrafficType.REJECT,

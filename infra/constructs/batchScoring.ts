@@ -182,31 +182,6 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     return scoringMetric(this.serviceName, metricName, options);
   }
 
-  /** Returns the metric of answered records. Sum over five minutes. */
-  metricAnswered(options?: MetricOptions): Metric {
-    return this.metric('Answered', options);
-  }
-
-  /** Returns the metric of requests that were answered with an error. Sum over five minutes. */
-  metricErrors(options?: MetricOptions): Metric {
-    return this.metric('Errors', options);
-  }
-
-  /** Returns the metric of records that went back to SQS. Sum over five minutes. */
-  metricRetries(options?: MetricOptions): Metric {
-    return this.metric('Retries', options);
-  }
-
-  /** Returns the metric of scored rows. Sum over five minutes. */
-  metricRows(options?: MetricOptions): Metric {
-    return this.metric('Rows', options);
-  }
-
-  /** Returns the metric of records per batch, in percent of the batch size. Average over five minutes. */
-  metricBatchFill(options?: MetricOptions): Metric {
-    return this.metric('BatchFill', options);
-  }
-
   /** Returns the metric of seconds that the oldest request of all shards has waited. Maximum over five minutes. */
   metricOldestMessageAge(options?: MetricOptions): Metric | MathExpression {
     return oldestMessageAge(this.#channels.requestQueues, options);

@@ -1,10 +1,10 @@
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import { Duration, Stack } from 'aws-cdk-lib/core';
+import { CfnQueue, type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
+import { CfnDeletionPolicy, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { capturedKeys, requestKeys, resultKeys } from '../../lambda/core/places.ts';
-import { createBucket, createQueue, type Queues } from '../common/created.ts';
+import { createBucket, createQueue, type Queues, resourceOf } from '../common/created.ts';
 import { deadLettersOf } from '../common/given.ts';
 import { combine, grantPut, grantRead } from '../common/grants.ts';
 import type { CreatedStore } from '../stores/resultStore.ts';
@@ -142,14 +142,12 @@ function uniquePrefix(scope: Construct, serviceName: string): string {
   return `batchscore/${account}/${region}/${serviceName}/`;
 }
 
-/** Retention of a new request queue. */
-const REQUESTS = Duration.days(4);
-/** Retention of new dead letters. On a standard queue it counts from the first send, so it is longer. */
+/** Retention of new dead letters, the maximum of SQS. On a standard queue it counts from the first send. */
 const DEAD_LETTERS = Duration.days(14);
 
 function createRequestQueues(
   scope: Construct,
-  { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds }: Settings,
+  { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds, retentionSeconds }: Settings,
   { queueProps, deadLetterQueueProps }: Given,
 ) {
   const { fifo, shards } = batching;
@@ -160,15 +158,20 @@ function createRequestQueues(
     retentionPeriod: DEAD_LETTERS,
     removalPolicy: deadLetterQueueProps?.removalPolicy ?? removalPolicy,
   });
-  const create = (id: string): IQueue =>
-    createQueue(scope, id, {
+  const isKept = queueProps?.removalPolicy === undefined && removalPolicy !== RemovalPolicy.DESTROY;
+  const create = (id: string): IQueue => {
+    const queue = createQueue(scope, id, {
       ...queueProps,
       fifo,
       encryptionKey,
       visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds),
-      retentionPeriod: REQUESTS,
+      retentionPeriod: retentionSeconds === undefined ? undefined : Duration.seconds(retentionSeconds),
       deadLetterQueue: { queue: dead, maxReceiveCount },
     });
+    // A queue goes with its stack, but a new name or kind must not delete the requests that wait.
+    if (isKept) resourceOf(queue, CfnQueue).cfnOptions.updateReplacePolicy = CfnDeletionPolicy.RETAIN;
+    return queue;
+  };
   // The first queue has the same ID with one shard and with several, so adding shards keeps the queue and its messages.
   const first = create('Requests');
   const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));

@@ -7,7 +7,15 @@ import { mappingProblems, SHARDS } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
 import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS, STORES } from '../../lambda/settings.ts';
 import { EXPIRY_DAYS } from '../common/created.ts';
-import { isKeyUnknown, otherAccount, otherRegion, redriveOf, visibilitySecondsOf } from '../common/given.ts';
+import {
+  deadLettersOf,
+  hasNoRedrive,
+  isKeyUnknown,
+  otherAccount,
+  otherRegion,
+  redriveOf,
+  secondsOfQueue,
+} from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
 import {
   brokenOf,
@@ -51,7 +59,9 @@ export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan):
 
 const PERCENT = { min: 0, max: 99 };
 const RECEIVES = { min: 3, max: 1000 };
-const LATENCY_SECONDS = { min: 1, max: 1_209_600 };
+/** Retention of SQS. */
+const RETENTION_SECONDS = { min: 60, max: 1_209_600 };
+const LATENCY_SECONDS = { min: 1, max: RETENTION_SECONDS.max };
 
 function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: DeploymentPlan): Problem[] {
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
@@ -64,6 +74,7 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
   const percent = known(capture?.percent) ?? min;
   return [
     outside('latencyTarget', plan.latencyTargetSeconds, LATENCY_SECONDS, 'seconds'),
+    outside('queueProps.retentionPeriod', plan.retentionSeconds, RETENTION_SECONDS, 'seconds'),
     outside('maxReceiveCount', plan.maxReceiveCount, RECEIVES),
     outside('alarmThresholds.retriedPercent', alarmThresholds.retriedPercent, PERCENT),
     outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
@@ -92,6 +103,11 @@ function joinedProblems({ environment = {} }: Props, plan: DeploymentPlan): Prob
       latencyTargetSeconds <= windowSeconds,
       `latencyTarget: expected more than the window of ${windowSeconds} seconds, got ${latencyTargetSeconds}; ` +
         'raise it or shorten the window',
+    ],
+    [
+      exceeds(latencyTargetSeconds + 1, plan.retentionSeconds),
+      `latencyTarget: expected less than the ${plan.retentionSeconds} seconds that SQS keeps requests, because its alarm would ` +
+        `never go off, got ${latencyTargetSeconds}; lower it, or raise the retention of the request queue`,
     ],
     [
       !areStores || new Set(results).size < results.length,
@@ -136,7 +152,7 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
   const queue = requestQueue?.queue;
   const redrive = redriveOf(queue);
   const dead = requestQueue?.deadLetterQueue;
-  const own = visibilitySecondsOf(queue) ?? visibility;
+  const own = secondsOfQueue(queue, 'visibilityTimeout') ?? visibility;
   const { seconds: recommended, sum } = compute.minVisibility(batching);
   const [least, why] =
     compute.feed === 'worker' ? [recommended, ` = ${sum}`] : [compute.timeoutSeconds, ', the timeout'];
@@ -178,11 +194,45 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
           `sends messages, got ${dead?.node.path}; leave it out`,
       ],
       [
+        dead !== undefined && hasNoRedrive(queue),
+        'requestQueue.deadLetterQueue: expected a request queue with a redrive policy, because SQS moves no message without, ' +
+          `got ${queue?.node.path} with none; give that queue its deadLetterQueue`,
+      ],
+      [
         jobEvents !== undefined && 'topicArn' in jobEvents && jobEvents.fifo,
         'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
       ],
     ]),
+    ...separationProblems(props, batching.fifo),
   ];
+}
+
+/** Returns problems with queues that are used twice, or are not of the request queue's kind. */
+function separationProblems({ requestQueue, stores }: Props, fifo: boolean): Problem[] {
+  const given = Object.entries({
+    requestQueue: requestQueue?.queue,
+    'requestQueue.deadLetterQueue': requestQueue && deadLettersOf(requestQueue),
+    'stores.resultQueue': stores?.resultQueue,
+  }).flatMap(([name, queue]) => (queue === undefined ? [] : [{ name, queue }]));
+  return given.flatMap(({ name, queue }, index) => {
+    const same = given.slice(0, index).find((other) => other.queue.queueArn === queue.queueArn);
+    return brokenOf([
+      [
+        queue.fifo !== fifo,
+        `${name}: expected a ${kindOf(fifo)} queue, as the request queue is, got a ${kindOf(!fifo)} queue; give one of the ` +
+          'same kind',
+      ],
+      [
+        same !== undefined,
+        `${name}: expected another queue than ${same?.name}, because requests, dead letters and results would be taken for ` +
+          'each other, got the same; give one of its own',
+      ],
+    ]);
+  });
+}
+
+function kindOf(isFifo: boolean): string {
+  return isFifo ? 'FIFO' : 'standard';
 }
 
 const KEYS = [requestKeys, resultKeys, capturedKeys];

@@ -1,7 +1,7 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { RemovalPolicy } from 'aws-cdk-lib/core';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
-import { redriveOf } from '../common/given.ts';
+import { redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
 import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from '../common/units.ts';
@@ -12,6 +12,9 @@ import { type BatchScoringProps, STORE_PLANS, type Tuning } from './props.ts';
 
 /** Default expiry of payloads and samples. */
 const EXPIRY_DAYS = 30;
+
+/** Default retention of a new request queue: four days. */
+const REQUEST_SECONDS = 345_600;
 
 export type DeploymentPlan = ReturnType<typeof makePlan>;
 
@@ -25,7 +28,7 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     fifo: existing?.queue.fifo ?? props.fifo,
     shards: props.shards,
   });
-  const context = { results, stores, fifo: batching.fifo, requestQueue: existing?.queue };
+  const context = { results, stores, fifo: batching.fifo };
   // Derived values are rounded up, so that a fraction is refused only where it was given.
   return {
     compute,
@@ -35,6 +38,11 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     visibilityTimeoutSeconds:
       secondsOf('requestQueue.visibilityTimeout', existing?.visibilityTimeout) ??
       Math.ceil(compute.minVisibility(batching).seconds),
+    /** Seconds that SQS keeps requests. Undefined if the queue is imported. */
+    retentionSeconds:
+      existing === undefined
+        ? (secondsOf('queueProps.retentionPeriod', props.queueProps?.retentionPeriod) ?? REQUEST_SECONDS)
+        : secondsOfQueue(existing.queue, 'messageRetentionPeriod'),
     latencyTargetSeconds:
       secondsOf('latencyTarget', props.latencyTarget) ??
       Math.ceil(batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0)),

@@ -69,7 +69,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   readonly environment?: Readonly<Record<string, string>>;
   /**
    * True if scoring starts as soon as the stack is deployed. If `false`, requests wait until someone enables the event
-   * source mapping, and a service runs no tasks.
+   * source mapping, at most for the queue's retention, and a service runs no tasks.
    * @default true
    */
   readonly eventSourceEnabled?: boolean;
@@ -87,8 +87,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly window?: Duration;
   /**
-   * Time in which a message should be answered, whole seconds, longer than the window. An alarm goes off if messages
-   * wait longer.
+   * Time in which a message should be answered, whole seconds, longer than the window and shorter than the queue's
+   * retention. An alarm goes off if messages wait longer.
    * @default window + timeout, and the time to start if compute scales to zero
    */
   readonly latencyTarget?: Duration;
@@ -105,10 +105,11 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly shards?: number;
   /**
-   * Additional options of the new request queues, such as `queueName`, which requires a single queue.
+   * Additional options of the new request queues, such as `queueName`, which requires a single queue. SQS deletes a
+   * request after the `retentionPeriod`, which is four days by default.
    * @default the CDK's own
    */
-  readonly queueProps?: MoreQueueProps;
+  readonly queueProps?: MoreQueueProps & Pick<QueueProps, 'retentionPeriod'>;
   /** Additional options of the new dead-letter queue. @default the CDK's own */
   readonly deadLetterQueueProps?: MoreQueueProps;
   /**
@@ -159,7 +160,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly encryptionKey?: IKey;
   /**
-   * Policy for table, buckets, logs, result queues and the dead-letter queue when they are removed from the stack.
+   * Policy for table, buckets, logs, result queues and the dead-letter queue when they are removed from the stack. The
+   * request queues go with the stack, but stay if they are replaced, unless this is `DESTROY`.
    * @default RemovalPolicy.RETAIN
    */
   readonly removalPolicy?: RemovalPolicy;
@@ -208,7 +210,7 @@ export interface CaptureOptions {
 /** Queue options that no guarantee of the construct depends on. */
 export type MoreQueueProps = Pick<
   QueueProps,
-  'queueName' | 'deliveryDelay' | 'receiveMessageWaitTime' | 'redriveAllowPolicy' | 'removalPolicy'
+  'queueName' | 'deliveryDelay' | 'receiveMessageWaitTime' | 'removalPolicy'
 >;
 
 /** Scoring settings. Each is an environment variable of the host. */

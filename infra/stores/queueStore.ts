@@ -2,6 +2,7 @@ import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Duration, type Size } from 'aws-cdk-lib/core';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createQueue } from '../common/created.ts';
+import { secondsOfQueue } from '../common/given.ts';
 import { combine } from '../common/grants.ts';
 import { AT_MOST, oldestMessageAge } from '../common/metrics.ts';
 import { acknowledge } from '../common/nag.ts';
@@ -37,10 +38,11 @@ const RESULT_DAYS = 14;
 
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
 export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
-  const { results, stores, fifo, requestQueue } = context;
+  const { results, stores, fifo } = context;
   const { resultQueue: given } = stores;
   const { clientQueues, resultMessageSize } = props;
   const clients = clientQueues ?? [];
+  const uncollectedSeconds = Math.min(SECONDS_A_DAY, (secondsOfQueue(given, 'messageRetentionPeriod') ?? Infinity) / 2);
   const resultsPerMessage = props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default;
   const resultMessageBytes = bytesOf('resultMessageSize', resultMessageSize) ?? SETTINGS.resultMessageBytes.default;
   const own = { clientQueues, resultsPerMessage: props.resultsPerMessage, resultMessageSize };
@@ -65,16 +67,6 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
           new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name)),
           'clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, ' +
             `got ${clients.join(',')}; rename them`,
-        ],
-        [
-          given !== undefined && given.fifo !== fifo,
-          `stores.resultQueue: expected a ${kindOf(fifo)} queue, as the request queue is, got a ${kindOf(!fifo)} queue; ` +
-            'give one of the same kind',
-        ],
-        [
-          given !== undefined && given.queueArn === requestQueue?.queueArn,
-          'stores.resultQueue: expected another queue than the request queue, because results would be scored as requests, ' +
-            'got the same; give one of its own',
         ],
       ]),
     ],
@@ -108,9 +100,9 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
         alarms: [
           {
             id: 'UncollectedResults',
-            description: 'A result has been on a result queue for a day. Look for the consumer that has stopped.',
+            description: `A result has been on a result queue for ${uncollectedSeconds} s. Look for the consumer that has stopped.`,
             metric: oldestMessageAge(queues),
-            threshold: SECONDS_A_DAY,
+            threshold: uncollectedSeconds,
             periods: 1,
           },
         ],
@@ -125,7 +117,7 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
           {
             title: 'Age of the oldest result: seconds',
             left: [oldestMessageAge([queue], { label: 'oldest' })],
-            leftAnnotations: [{ value: SECONDS_A_DAY, label: 'alarm' }],
+            leftAnnotations: [{ value: uncollectedSeconds, label: 'alarm' }],
           },
         ],
         grantWrite(grantee) {
@@ -142,8 +134,4 @@ const CLIENT_NAME = /^[a-z][A-Za-z0-9]{0,31}$/;
 /** Returns a name with a capital first letter, as a part of an ID. */
 export function capitalized(name: string): string {
   return `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
-}
-
-function kindOf(isFifo: boolean): string {
-  return isFifo ? 'FIFO' : 'standard';
 }

@@ -53,5 +53,4 @@ export interface StoreContext<Given> {
   readonly results: readonly Store[];
   readonly stores: Given;
   readonly fifo: boolean;
-  readonly requestQueue: IQueue | undefined;
 }

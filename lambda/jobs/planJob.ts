@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ColumnMetaData, FileMetaData } from 'hyparquet';
 import pLimit from 'p-limit';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
+import type { JsonObject } from '../core/json.ts';
 import { givesOwnForm, type ModelDescription, type ModelFinder, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
@@ -43,7 +44,7 @@ import {
 } from './jobTypes.ts';
 import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
 import { CODECS, maxInflation } from './parquetPages.ts';
-import { arePlainObjects, columnOf, inputColumnsOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
+import { arePlainObjects, columnOf, firstObject, inputColumnsOf, rowShape, withSeparator } from './rowRequests.ts';
 import { type GoesOn, headerIn, MAX_HEADER_BYTES, readStart } from './textRows.ts';
 
 export interface PlanEvent {
@@ -301,7 +302,8 @@ async function layOutText(
     .replace(/^\uFEFF/, '')
     .split('\n');
   if (!isFirst) return { parts: partsFrom(0) };
-  if (arePlainObjects(lines, model)) return { inputs: matchKeys(model, lines, spec), parts: partsFrom(0) };
+  const first = firstObject(lines);
+  if (arePlainObjects(first, model)) return { inputs: matchKeys(model, first, spec), parts: partsFrom(0) };
   const option = (['inputs', 'keep', 'missing'] as const).find((name) => spec[name] !== undefined);
   if (option !== undefined) {
     throw new JobError(
@@ -455,13 +457,25 @@ function groupIntoParts(pieces: readonly RowPiece[], partBytes: number, pieceByt
   return parts.length > 0 ? parts : [{ start: 0, end: 0, rows: [] }];
 }
 
+type InputSpec = Pick<Spec, 'inputs' | 'keep' | 'separator'>;
+
+/** Returns the keys of each model input in plain objects, like {@link matchColumns}. @param first object of the file */
+export function matchKeys(model: ModelDescription, first: JsonObject | undefined, spec: InputSpec) {
+  return matchColumns(model, first && Object.keys(first), { ...spec, separator: ',' }, 'keys of the first line');
+}
+
 /**
  * Returns the columns of each model input: those that the spec names, or the column of the input's name.
  *
- * @param columns of the file
+ * @param columns of the file. Undefined if they are unknown
  * @throws JobError naming everything that does not fit
  */
-export function matchColumns(model: ModelDescription, columns: readonly string[], spec: Spec): readonly InputColumns[] {
+export function matchColumns(
+  model: ModelDescription,
+  columns: readonly string[] | undefined,
+  spec: InputSpec,
+  are = 'columns of the file',
+): readonly InputColumns[] {
   if (takesOwnForm(model)) {
     throw new JobError(
       'INVALID_JOB',
@@ -469,17 +483,19 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
     );
   }
   const problems: string[] = [];
-  const known = new Set(columns);
-  if (known.size < columns.length) problems.push('columns: expected each name once, got one of them twice; rename it');
+  const known = columns ?? [];
+  const names = new Set(known);
+  if (names.size < known.length) problems.push('columns: expected each name once, got one of them twice; rename it');
   for (const name of Object.keys(spec.inputs ?? {})) {
     if (model.inputs.some((input) => input.name === name)) continue;
-    const names = model.inputs.map((input) => input.name).join(', ');
-    problems.push(`inputs: expected inputs of the model (${names}), got ${preview(name)}`);
+    problems.push(
+      `inputs: expected inputs of the model (${model.inputs.map((input) => input.name).join(', ')}), got ${preview(name)}`,
+    );
   }
-  const missing = (wanted: readonly string[]) => wanted.filter((column) => !known.has(column));
+  const missing = (wanted: readonly string[]) => wanted.filter((name) => columns !== undefined && !names.has(name));
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
-    const wanted = given.get(input.name) ?? [columnOf(input.name, columns, model.inputs)];
+    const wanted = given.get(input.name) ?? [columnOf(input.name, known, model.inputs)];
     const { name, datatype } = input;
     const found = inputColumnsOf(input, wanted);
     if (!isFailure(found)) return found;
@@ -491,9 +507,9 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
     return { input: name, datatype, shape: [], columns: wanted };
   });
   const lacking = inputs.filter((input) => missing(input.columns).length > 0).map(({ input }) => input);
-  const hint = headerHint(columns, spec, missing(inputs.flatMap((input) => input.columns)));
+  const hint = headerHint(known, spec, missing(inputs.flatMap((input) => input.columns)));
   const refuse = (what: string, lost: readonly string[], cure: string): void => {
-    if (lost.length > 0) problems.push(`${what}: ${notAmong('columns of the file', columns, lost)}${hint ?? cure}`);
+    if (lost.length > 0) problems.push(`${what}: ${notAmong(are, known, lost)}${hint ?? cure}`);
   };
   const [name] = lacking;
   const [what, theirs] = lacking.length === 1 ? [`input '${name}'`, 'its columns'] : ['inputs', 'the columns of each'];

@@ -3,7 +3,6 @@ import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
-import { notAmong } from '../core/wrongValue.ts';
 import { type InputColumns, JobError, type Spec } from './jobTypes.ts';
 
 /** What JSON has no word for: integers that a double cannot hold are digits, bytes base64, what is not there null. */
@@ -136,12 +135,11 @@ const KEYS_OF_REQUESTS = ['inputs', 'instances', 'model_name'];
 const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 'raw_input_contents'];
 
 /**
- * Returns true if lines are plain objects, and not requests: as the first of them tells that is an object. Of a model with a
- * transform all are requests: it knows its own keys.
+ * Returns true if lines are plain objects and not requests, by the first of them that is an object. Lines for a model with a
+ * transform are requests, because it has keys of its own.
  */
-export function arePlainObjects(lines: Iterable<string>, model: ModelDescription): boolean {
-  const first = takesOwnForm(model) ? undefined : firstObject(lines);
-  return first !== undefined && !isRequest(first);
+export function arePlainObjects(first: JsonObject | undefined, model: ModelDescription): boolean {
+  return first !== undefined && !takesOwnForm(model) && !isRequest(first);
 }
 
 export function isRequest(object: JsonObject): boolean {
@@ -151,52 +149,13 @@ export function isRequest(object: JsonObject): boolean {
   );
 }
 
-/** First objects of lines, because several questions are asked of one, and it may be large. */
-const FIRST_OBJECTS = new WeakMap<Iterable<string>, JsonObject | undefined>();
-
-/** The first line that is an object with a key. */
-function firstObject(lines: Iterable<string>): JsonObject | undefined {
-  if (FIRST_OBJECTS.has(lines)) return FIRST_OBJECTS.get(lines);
-  let first: JsonObject | undefined;
+/** Returns the first line that is an object with a key. */
+export function firstObject(lines: Iterable<string>): JsonObject | undefined {
   for (const line of lines) {
     const value = isShallow(line) ? parseIfJson(line) : undefined;
-    if (!isObject(value) || Object.keys(value).length === 0) continue;
-    first = value;
-    break;
+    if (isObject(value) && Object.keys(value).length > 0) return value;
   }
-  FIRST_OBJECTS.set(lines, first);
-  return first;
-}
-
-/**
- * The keys of plain objects that make up each input: those that were asked for, else the one of its name.
- *
- * @throws JobError where the first object does not have them, and so the others will not either
- */
-export function matchKeys(
-  { inputs }: ModelDescription,
-  lines: Iterable<string>,
-  { inputs: given = {}, keep = [] }: Pick<Spec, 'inputs' | 'keep'>,
-): readonly InputColumns[] {
-  const other = Object.keys(given).find((name) => !inputs.some((spec) => spec.name === name));
-  if (other !== undefined) {
-    const names = inputs.map(({ name }) => name).join(', ');
-    throw new JobError('INVALID_JOB', `inputs: expected inputs of the model (${names}), got ${preview(other)}`);
-  }
-  // An input may be called as a member of every object, such as constructor.
-  const keysOf = new Map(Object.entries(given));
-  const first = firstObject(lines);
-  const there = Object.keys(first ?? {});
-  const asked = inputs.map((spec) => ({
-    spec,
-    columns: keysOf.get(spec.name) ?? [columnOf(spec.name, there, inputs)],
-  }));
-  if (first !== undefined) refuseMissing(there, asked, keep);
-  return asked.map(({ spec, columns }) => {
-    const found = inputColumnsOf(spec, columns);
-    if (isFailure(found)) throw new JobError('INVALID_JOB', found.message);
-    return found;
-  });
+  return undefined;
 }
 
 /**
@@ -219,25 +178,6 @@ export function columnOf(input: string, there: readonly string[], inputs: readon
     `input '${input}': expected one column of its name, got ${alike.map((column) => preview(column)).join(', ')}, which ` +
       `exporters give the same name; set the one that the model was trained on: --inputs '${input}=COLUMN'`,
   );
-}
-
-function refuseMissing(
-  there: readonly string[],
-  asked: readonly { readonly spec: TensorSpec; readonly columns: readonly string[] }[],
-  keep: readonly string[],
-): void {
-  const missing = (keys: readonly string[]) => keys.filter((key) => !there.includes(key));
-  const refuse = (what: string, names: readonly string[], cure: string): void => {
-    if (names.length > 0)
-      throw new JobError('INVALID_JOB', `${what}: ${notAmong('keys of the first line', there, names)}${cure}`);
-  };
-  for (const { spec, columns } of asked) {
-    const cure =
-      `; say which keys make it up: --inputs ${spec.name}=KEY,KEY or ${spec.name}=FIRST..LAST; a request has inputs, ` +
-      'instances or model_name';
-    refuse(`input '${spec.name}'`, missing(columns), cure);
-  }
-  refuse('keep', missing(keep), '');
 }
 
 /** Returns true if a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Template } from 'aws-cdk-lib/assertions';
+import { NestedStack, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Bucket, EventType } from 'aws-cdk-lib/aws-s3';
 import { SqsDestination } from 'aws-cdk-lib/aws-s3-notifications';
@@ -7,6 +8,7 @@ import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { BatchScoring, type Compute, ecsCompute, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import {
+  createApp,
   createScoring,
   createStack,
   endpointsIn,
@@ -62,10 +64,28 @@ describe('functions of the CDK that come with a deployment', () => {
     ['one that closes a default security group', { compute: ecsCompute() }, /VpcRestrictDefaultSG/],
     ['one that sets the notifications of a bucket', { jobs: {} }, /BucketNotificationsHandler/],
   ])('have a log group that expires: %s', (_, props, id) => {
-    const template = templateOf(createScoring<Compute>({ ...props, logRetention: RetentionDays.ONE_WEEK }));
+    const stack = createStack(createApp({ context: { '@aws-cdk/aws-ec2:restrictDefaultSecurityGroup': true } }));
+    const template = templateOf(createScoring<Compute>({ ...props, logRetention: RetentionDays.ONE_WEEK }, stack));
     const [handler] = Object.entries(template.findResources(FUNCTION)).filter(([found]) => id.test(found));
     const { Ref = '' } = handler?.[1].Properties.LoggingConfig.LogGroup ?? {};
     expect(template.findResources('AWS::Logs::LogGroup')[Ref]?.Properties).toEqual({ RetentionInDays: 7 });
+  });
+
+  it('are created only if the app asks for them: the network of tasks needs none', () => {
+    templateOf(createScoring({ compute: ecsCompute() })).resourceCountIs(FUNCTION, 0);
+  });
+
+  it('share a log group if one part of the CDK has several: those that replicate a table', () => {
+    const scoring = createScoring({ results: ['table'], tableProps: { replicationRegions: ['eu-west-1'] } });
+    const groups = templateOf(scoring).findResources('AWS::Logs::LogGroup');
+    expect(Object.keys(groups).filter((id) => id.includes('ReplicaProvider'))).toHaveLength(1);
+    const [provider] = Stack.of(scoring)
+      .node.findAll()
+      .filter((construct) => construct instanceof NestedStack);
+    const handlers = Object.values(Template.fromStack(provider as NestedStack).findResources(FUNCTION));
+    expect(handlers.length).toBeGreaterThan(1);
+    const used = new Set(handlers.map(({ Properties }) => JSON.stringify(Properties.LoggingConfig.LogGroup)));
+    expect([...used]).toEqual([expect.stringContaining('ReplicaProvider')]);
   });
 
   it('share it with a second deployment of the stack', () => {

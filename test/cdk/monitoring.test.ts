@@ -54,6 +54,13 @@ describe('the alarms', () => {
     expect(alarmsIn(templateOf(scoring))).not.toHaveProperty('DeadLetters');
   });
 
+  it('tell of results before an existing queue deletes them', () => {
+    const stack = createStack();
+    const resultQueue = new Queue(stack, 'Scores', { retentionPeriod: Duration.hours(2) });
+    const { UncollectedResults } = alarmsIn(templateOf(createScoring({ stores: { resultQueue } }, stack)));
+    expect(UncollectedResults).toMatchObject({ above: 3600 });
+  });
+
   it('leave out results that are on no queue', () => {
     expect(alarmsIn(synthesize({ results: ['table'] }))).not.toHaveProperty('UncollectedResults');
   });
@@ -147,20 +154,14 @@ describe('the metrics', () => {
     const scoring = createScoring();
     const { serviceName: service } = scoring;
     const told = [
-      scoring.metricAnswered(),
-      scoring.metricErrors(),
-      scoring.metricRetries(),
-      scoring.metricRows(),
-      scoring.metricBatchFill(),
+      scoring.metric('Answered'),
+      scoring.metric('BatchFill'),
       scoring.metric('RunTime'),
       scoring.metric('RunTime', { statistic: 'p99' }),
     ].map(({ namespace, metricName, dimensions, statistic }) => ({ namespace, metricName, dimensions, statistic }));
     const common = { namespace: 'batchscore', dimensions: { service } };
     expect(told).toEqual([
       { ...common, metricName: 'Answered', statistic: 'Sum' },
-      { ...common, metricName: 'Errors', statistic: 'Sum' },
-      { ...common, metricName: 'Retries', statistic: 'Sum' },
-      { ...common, metricName: 'Rows', statistic: 'Sum' },
       { ...common, metricName: 'BatchFill', statistic: 'Average' },
       { ...common, metricName: 'RunTime', statistic: 'p50' },
       { ...common, metricName: 'RunTime', statistic: 'p99' },

@@ -73,6 +73,11 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
     [{ window: seconds(30), latencyTarget: seconds(30) }, 'latencyTarget: expected more than the window of 30 seconds'],
     [{ maxReceiveCount: 2 }, 'maxReceiveCount: expected a whole number from 3 to 1000, got 2'],
+    [{ latencyTarget: days(4) }, 'latencyTarget: expected less than the 345600 seconds that SQS keeps requests'],
+    [
+      { queueProps: { retentionPeriod: days(15) } },
+      'queueProps.retentionPeriod: expected a whole number of seconds from 60',
+    ],
     [{ shards: 11 }, 'shards: expected a whole number from 1 to 10, got 11'],
     [{ ...from(own()), queueProps: {} }, 'queueProps: expected only with a new request queue, got it without one'],
     [{ shards: 2, queueProps: { queueName: 'orders' } }, 'queueProps.queueName: expected none with 2 shards'],
@@ -214,13 +219,34 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [{ ...from(redriven), maxReceiveCount: 7 }, 'maxReceiveCount: expected 5, as the given request queue has it'],
     [from(own({ deadLetterQueue: { queue: dead, maxReceiveCount: 2 } })), 'maxReceiveCount: expected a whole number'],
     [from(redriven, imported('dead')), 'where the redrive policy of the request queue sends messages, got'],
+    [
+      from(own(), dead),
+      'requestQueue.deadLetterQueue: expected a request queue with a redrive policy, because SQS moves',
+    ],
+    [from(imported(), imported()), 'requestQueue.deadLetterQueue: expected another queue than requestQueue, because'],
+    [from(imported(), own({ fifo: true })), 'requestQueue.deadLetterQueue: expected a standard queue, as the request'],
+    [
+      { ...from(redriven), stores: { resultQueue: dead } },
+      'stores.resultQueue: expected another queue than requestQueue.d',
+    ],
+    [
+      { ...from(imported(), imported('dead')), stores: { resultQueue: imported('dead') } },
+      'stores.resultQueue: expected another queue than requestQueue.deadLetterQueue, because requests, dead letters and',
+    ],
+    [
+      { ...from(own({ retentionPeriod: minutes(5) })), latencyTarget: minutes(5) },
+      'latencyTarget: expected less than the 300 seconds that SQS keeps requests, because its alarm would never go off, got 300',
+    ],
   ],
   'existing stores': [
     [{ stores: { resultQueue: own({ fifo: true }) } }, 'stores.resultQueue: expected a standard queue, as the request'],
     [{ stores: { resultTable: table } }, 'stores.resultTable: expected table among the results where one is given'],
     [{ stores: { resultBucket: bucket } }, 'stores.resultBucket: expected bucket among the results where one is given'],
     [{ results: ['table'], stores: { resultQueue: own() } }, 'stores.resultQueue: expected queue among the results'],
-    [{ ...from(imported()), stores: { resultQueue: imported() } }, 'expected another queue than the request queue'],
+    [
+      { ...from(imported()), stores: { resultQueue: imported() } },
+      'stores.resultQueue: expected another queue than requestQueue, b',
+    ],
     [
       {
         results: ['table'],
@@ -331,6 +357,10 @@ it.each<[string, Props]>([
   ['a limit of one queue that only the deployment knows', on({ maximumConcurrency: Token.asNumber({ Ref: 'Most' }) })],
   ['the dead letters that the redrive policy names', { ...from(redriven, dead), maxReceiveCount: 5 }],
   ['other receives than an imported queue may have', { ...from(imported()), maxReceiveCount: 7 }],
+  [
+    'a target within the retention that is given',
+    { latencyTarget: days(9), queueProps: { retentionPeriod: days(10) } },
+  ],
   ['other queues for requests and results', { ...from(imported()), stores: { resultQueue: imported('scores') } }],
   ['a table with the key', { results: ['table'], stores: { resultTable: table } }],
   ['an imported table', { results: ['table'], stores: { resultTable: Table.fromTableName(stack, id(), 'results') } }],

@@ -181,7 +181,7 @@ describe('everything that is stored', () => {
       const kept = Object.values(queues).filter(({ Properties }) => Properties.RedrivePolicy === undefined);
       expect(kept).toMatchObject([policies, policies]);
       const [requests] = Object.values(queues).filter(({ Properties }) => Properties.RedrivePolicy !== undefined);
-      expect(requests).toMatchObject({ DeletionPolicy: 'Delete', UpdateReplacePolicy: 'Delete' });
+      expect(requests).toMatchObject({ DeletionPolicy: 'Delete', UpdateReplacePolicy: onReplace });
     },
   );
 });

@@ -187,7 +187,7 @@ describe('a file of plain objects', () => {
   });
 
   it.each([
-    ['{"z":1}', {}, /^input 'x': expected keys of the first line \("z"\), got "x".*; say which keys make it up/],
+    ['{"z":1}', {}, /^input 'x': expected keys of the first line \("z"\), got "x".*; set its columns: --inputs x=/],
     ['[{"x":1},{"x":2}]', {}, /: expected one row a line, got all rows in one; write one object a line/],
     ['{"x":{"0":1,"1":2}}', {}, /: expected one row a line, got all rows in one; write one object a line/],
     ['{"x":1}', { keep: ['k'] }, /^keep: expected keys of the first line \("x"\), got "k"/],

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { TensorSpec } from '../../../../lambda/core/model.ts';
 import { createResultFile, type ResultFile } from '../../../../lambda/jobs/resultFiles.ts';
 import type { Results } from '../../../../lambda/jobs/results.ts';
-import { RequestRows } from '../../../../lambda/jobs/rows.ts';
+import { requestRows } from '../../../../lambda/jobs/rows.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 
 const OUTPUTS: readonly TensorSpec[] = [
@@ -41,7 +41,7 @@ function taken(file: ResultFile, results: Results): readonly (string | Uint8Arra
 
 function rows(from: number, to: number): Results {
   const single = Array.from({ length: to - from }, (_, at) => ({ text: rowOf(from + at), failures: [] }));
-  const requests = new RequestRows([...single.keys()], []);
+  const requests = requestRows([...single.keys()], []);
   return { rows: requests, count: single.length, single, shared: [], isTooMuch: false };
 }
 
