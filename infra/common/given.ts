@@ -1,5 +1,5 @@
 import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
-import type { IRole } from 'aws-cdk-lib/aws-iam';
+import { type IRole, Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib/core';
@@ -11,6 +11,9 @@ import { SECONDS_A_DAY } from './units.ts';
  * Reads properties of existing queues, tables and buckets. The CDK knows all properties of resources that this app
  * creates, and very few of imported ones.
  */
+
+/** Resource of a store, which may exist already. */
+export type Existing = IQueue | ITable | IBucket;
 
 /** Defaults of SQS. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
 const DEFAULT_SECONDS = { visibilityTimeout: 30, messageRetentionPeriod: 4 * SECONDS_A_DAY };
@@ -43,8 +46,8 @@ export function deadLettersOf(given: {
 
 /** Returns the key of a table, each attribute with its type, such as `messageId (S)`. */
 export function keyOf(table: ITable | undefined): string | undefined {
-  const resource = table?.node.defaultChild;
-  if (!(resource instanceof CfnTable || resource instanceof CfnGlobalTable)) return undefined;
+  const resource = resourceOfTable(table);
+  if (resource === undefined) return undefined;
   const resolve = (value: unknown) => Stack.of(resource).resolve(value);
   const attributes: readonly CfnTable.AttributeDefinitionProperty[] = resolve(resource.attributeDefinitions) ?? [];
   const keys: readonly CfnTable.KeySchemaProperty[] = resolve(resource.keySchema) ?? [];
@@ -52,10 +55,22 @@ export function keyOf(table: ITable | undefined): string | undefined {
   return keys.map(({ attributeName }) => `${attributeName} (${typeOf(attributeName)})`).join(' and ');
 }
 
+/** Returns the attribute by which items of a table expire, or `none`. Undefined if the table is imported. */
+export function ttlAttributeOf(table: ITable | undefined): string | undefined {
+  const resource = resourceOfTable(table);
+  if (resource === undefined) return undefined;
+  return Stack.of(resource).resolve(resource.timeToLiveSpecification)?.attributeName ?? 'none';
+}
+
+function resourceOfTable(table: ITable | undefined): CfnTable | CfnGlobalTable | undefined {
+  const resource = table?.node.defaultChild;
+  return resource instanceof CfnTable || resource instanceof CfnGlobalTable ? resource : undefined;
+}
+
 /** Returns true if a resource exists already and the CDK does not know which key encrypts it, if any. */
-export function isKeyUnknown(resource: IQueue | ITable | IBucket | undefined): boolean {
+export function isKeyUnknown(resource: Existing | undefined): boolean {
   if (resource === undefined || resource.node.defaultChild !== undefined) return false;
-  const key = 'encryptionMasterKey' in resource ? resource.encryptionMasterKey : (resource as IBucket).encryptionKey;
+  const key = 'queueArn' in resource ? resource.encryptionMasterKey : resource.encryptionKey;
   return key === undefined;
 }
 
@@ -84,12 +99,15 @@ export function otherAccount(
 }
 
 /**
- * Refuses a role of another account. Functions and tasks cannot use one, and the CDK grants it nothing.
+ * Returns the given role. One of another stack is imported, so that its policy is part of this stack: otherwise each
+ * stack would need the other first.
  *
- * @throws ValidationError if the role is known to be in another account
+ * @throws ValidationError if the role is known to be in another account, because functions and tasks cannot use one
  */
-export function refuseForeignRole(scope: Construct, role: IRole | undefined): void {
-  refuse([otherAccount('role', Stack.of(scope).account, role?.env, 'functions and tasks take no other')]);
+export function roleGiven(scope: Construct, role: IRole | undefined): IRole | undefined {
+  const stack = Stack.of(scope);
+  refuse([otherAccount('role', stack.account, role?.env, 'functions and tasks take no other')]);
+  return role === undefined || Stack.of(role) === stack ? role : Role.fromRoleArn(scope, 'Given', role.roleArn);
 }
 
 function areKnownToDiffer(a: string, b: string): boolean {

@@ -74,12 +74,11 @@ export function onlyWithNew(name: string, value: unknown, resource: string, isNe
   return `${name}: expected only with a new ${resource}, got it without one; leave it out`;
 }
 
-/** Returns a problem if a value that others are computed from is a token. */
+/** Returns a problem if a value that must be known at synth, because others are computed from it, is a token. */
 export function unknownAtSynth(name: string, ...values: readonly unknown[]): Problem {
   return values.some((value) => Token.isUnresolved(value)) ? `${name}: ${GOT_TOKEN}` : undefined;
 }
-export const GOT_TOKEN =
-  'expected a value that is known at synth, because others are computed from it, got a token; write it out';
+export const GOT_TOKEN = 'expected a value that is known at synth, got a token; write it out';
 
 /**
  * Adds a warning at synth. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.

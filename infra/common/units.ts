@@ -2,17 +2,18 @@ import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib/core
 import { GOT_TOKEN, ValidationError } from './problems.ts';
 
 /*
- * Converts CDK types to numbers for checks and arithmetic. Numbers may be fractions, which range checks refuse. Unless
- * its name says otherwise, a function throws a ValidationError if the amount is a token.
+ * Converts CDK types to numbers for checks and arithmetic. Numbers may be fractions, which range checks refuse. The
+ * functions throw a ValidationError if the amount is a token, because the CDK does not convert the units of tokens.
  */
 
 export const SECONDS_A_DAY = 86_400;
+export const MIB_PER_GIB = 1024;
 
 /** Each takes the path of the prop. Division is exact for multiples, unlike the CDK's multiplication by fractions. */
 export const millisecondsOf = durationIn(1);
 export const secondsOf = durationIn(1000);
 export const minutesOf = durationIn(60_000);
-const daysOf = durationIn(1000 * SECONDS_A_DAY);
+export const daysOf = durationIn(1000 * SECONDS_A_DAY);
 export const bytesOf = sizeIn(1);
 export const mebibytesOf = sizeIn(1024 ** 2);
 export const gibibytesOf = sizeIn(1024 ** 3);
@@ -29,19 +30,6 @@ function sizeIn(bytes: number) {
     refuseToken(name, size);
     return size && size.toBytes({ rounding: SizeRoundingBehavior.NONE }) / bytes;
   };
-}
-
-/**
- * Returns seconds like `secondsOf`, but passes a token in seconds on. Use it only if nothing is computed from the
- * amount.
- */
-export function secondsOrToken(name: string, duration: Duration | undefined): number | undefined {
-  return duration?.isUnresolved() === true ? duration.toSeconds() : secondsOf(name, duration);
-}
-
-/** Returns days, but passes a token in days on. Use it only if nothing is computed from the amount. */
-export function daysOrToken(name: string, duration: Duration | undefined): number | undefined {
-  return duration?.isUnresolved() === true ? duration.toDays() : daysOf(name, duration);
 }
 
 function refuseToken(name: string, amount: Duration | Size | undefined): void {

@@ -1,9 +1,11 @@
 import type { IAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Connections, IVpc } from 'aws-cdk-lib/aws-ec2';
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { type RemovalPolicy, Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { type LogLevel, type MappingSettings, MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
@@ -69,6 +71,8 @@ export interface Wiring {
   readonly logRetention: RetentionDays;
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
+  /** Bus or topic that gets events of jobs and dead letters. */
+  readonly events: IEventBus | ITopic | undefined;
   readonly removalPolicy: RemovalPolicy;
 }
 

@@ -1,12 +1,13 @@
 import { Compatibility } from 'aws-cdk-lib/aws-ecs';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Size } from 'aws-cdk-lib/core';
-import { unknownAtSynth } from '../common/problems.ts';
-import { mebibytesOf } from '../common/units.ts';
+import { oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { MIB_PER_GIB, mebibytesOf } from '../common/units.ts';
 import type { ComputeForm } from './compute.ts';
 import { ENDPOINTS_OF_TASKS } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import { type ServiceCompute, workerForm } from './workerService.ts';
+import type { TaskSettings } from './workerTask.ts';
 
 export interface EcsOptions extends ServiceOptions {
   /** Processor architecture. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
@@ -24,6 +25,8 @@ export interface EcsOptions extends ServiceOptions {
 
 /** @see https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html */
 const FARGATE_STOP_SECONDS = 120;
+
+type Sizes = Pick<TaskSettings, 'vcpus' | 'memoryMb' | 'ephemeralStorageMb'>;
 
 /** Estimated seconds for Fargate to start a task, fetch the image and load the models. */
 const START_SECONDS = 180;
@@ -52,11 +55,39 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
       room: { memoryMb: settings.memoryMb, ephemeralStorageMb: settings.ephemeralStorageMb ?? FARGATE_STORAGE_MB },
     },
     problems: (batching) => [
-      unknownAtSynth('vcpus', vcpus),
+      ...fargateProblems(settings),
       ...serviceProblems(settings, batching, FARGATE_STOP_SECONDS),
     ],
   };
 }
 
+/**
+ * Memory by vCPUs, in GiB: minimum, maximum, step.
+ * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html
+ */
+const MEMORY_GIB: ReadonlyMap<number, readonly [min: number, max: number, step: number]> = new Map([
+  [0.5, [1, 4, 1]],
+  [1, [2, 8, 1]],
+  [2, [4, 16, 1]],
+  [4, [8, 30, 1]],
+  [8, [16, 60, 4]],
+  [16, [32, 120, 8]],
+]);
+
+/** Returns problems with a size that Fargate does not have. */
+function fargateProblems({ vcpus, memoryMb, ephemeralStorageMb }: Sizes): Problem[] {
+  const memory = memoryMb / MIB_PER_GIB;
+  const range = MEMORY_GIB.get(vcpus);
+  if (range === undefined) return [unknownAtSynth('vcpus', vcpus), oneOf('vcpus', vcpus, [...MEMORY_GIB.keys()])];
+  const [min, max, step] = range;
+  return [
+    outside('ephemeralStorageSize', ephemeralStorageMb && ephemeralStorageMb / MIB_PER_GIB, STORAGE_GIB, 'GiB'),
+    memory < min || memory > max || memory % step !== 0
+      ? `memorySize: expected ${min} to ${max} GiB in steps of ${step} with ${vcpus} vCPUs, got ${memory}; change one of the two`
+      : undefined,
+  ];
+}
+
+const STORAGE_GIB = { min: 21, max: 200 };
 /** Fargate's default. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-task-storage.html */
-const FARGATE_STORAGE_MB = 20 * 1024;
+const FARGATE_STORAGE_MB = 20 * MIB_PER_GIB;

@@ -24,10 +24,10 @@ import { Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
 import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
-import { gibibytesOf, mebibytesOf } from '../common/units.ts';
+import { gibibytesOf, MIB_PER_GIB, mebibytesOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
-import { ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
+import { ENDPOINTS_OF_INSTANCES, type Network, publicSubnets } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import { type ServiceCompute, workerForm } from './workerService.ts';
 
@@ -88,6 +88,7 @@ function withGpuDefaults(options: EcsGpuOptions) {
     vcpus: options.vcpus ?? 3,
     memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 12_288,
     gpuCount: options.gpuCount ?? 1,
+    gpuMemory: options.gpuMemory,
     gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
     instanceTypes: options.instanceTypes,
   };
@@ -100,7 +101,8 @@ function gpuTaskProblems(settings: Settings): Problem[] {
     unknownAtSynth('vcpus', settings.vcpus),
     unknownAtSynth('gpuCount', gpuCount),
     outside('gpuCount', gpuCount, { min: 1, max: 16 }),
-    ...kernelProblems(instanceTypes),
+    ...kernelProblems(instanceTypes, settings.gpuMemory && settings.gpuMemoryGiB),
+    publicSubnets(settings, 'tasks on Managed Instances'),
     outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
     outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
@@ -109,11 +111,6 @@ function gpuTaskProblems(settings: Settings): Problem[] {
         gpuCount > 1 && instanceTypes === undefined,
         `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
           'name types with so many GPUs, such as g5.12xlarge with 4',
-      ],
-      [
-        settings.isPublic,
-        'subnets: expected private ones, because tasks on Managed Instances get no public address and would reach nothing, ' +
-          'got public ones; give private subnets',
       ],
     ]),
   ];
@@ -147,7 +144,6 @@ const ACCELERATORS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.
 
 /** Share of a GPU's nominal memory that EC2 reports: 22,888 MiB for an L4 of 24 GB. */
 const REPORTED_SHARE = 0.9;
-const MIB_PER_GIB = 1024;
 
 function requirementsOf(settings: Settings): InstanceRequirementsConfig {
   const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = settings;

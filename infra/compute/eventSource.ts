@@ -10,14 +10,28 @@ import {
   MAXIMUM_CONCURRENCY,
 } from '../../lambda/core/limits.ts';
 import { type Graph, together } from '../common/metrics.ts';
-import { brokenOf, exceeds, known, outside, type Problem } from '../common/problems.ts';
+import { brokenOf, exceeds, known, outside, type Problem, shown } from '../common/problems.ts';
 import { type Batching, type Wiring, warnOfMessagesInFlight } from './compute.ts';
 
 /** Limits on the invocations of a function, and on those of each of its mappings. The service has defaults. */
 export interface Concurrency {
+  /** Concurrency reserved for this function, from 2. It is also the maximum. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
+  /**
+   * Maximum invocations that SQS starts at a time from each request queue, 2 to 1,000. Fewer invocations have fuller
+   * batches. Not allowed with pollers.
+   * @default a share of `reservedConcurrency`, up to 1,000; without it no limit of its own
+   */
   readonly maximumConcurrency?: number;
+  /**
+   * Minimum provisioned pollers of each request queue, which always run, 2 to 200. Use them for sudden traffic.
+   * @default none are provisioned
+   */
   readonly minimumPollers?: number;
+  /**
+   * Maximum provisioned pollers of each request queue, 2 to 2,000. Each starts up to 10 invocations at a time.
+   * @default none are provisioned; 200 with `minimumPollers`
+   */
   readonly maximumPollers?: number;
 }
 
@@ -118,22 +132,39 @@ function invocationsOf({ maximumConcurrency, minimumPollers, maximumPollers }: C
   return pollers === undefined ? known(maximumConcurrency) : INVOCATIONS_PER_POLLER * pollers;
 }
 
-/** Setting that limits the invocations of a function. */
-const RESERVE = { name: 'reservedConcurrency', min: 1, max: 100_000 };
+export const CONCURRENCY = { min: 1, max: 100_000 };
+/** Setting that limits the invocations of a function. A mapping starts at least two at a time. */
+const RESERVE = { name: 'reservedConcurrency', ...CONCURRENCY, min: MAXIMUM_CONCURRENCY.min };
+const MINIMUM_POLLERS = { min: 2, max: 200 };
+const MAXIMUM_POLLERS = { min: 2, max: 2000 };
 
 /**
- * Returns problems with a reserve that leads to throttling.
+ * Returns problems with limits that Lambda refuses, or with a reserve that leads to throttling.
  *
  * @param reserve setting that limits the function: on Managed Instances, the maximum environments
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
 export function concurrencyProblems(concurrency: Concurrency, shards: number, reserve = RESERVE): Problem[] {
-  const { reservedConcurrency } = concurrency;
-  const ofReserve = outside(reserve.name, reservedConcurrency, reserve);
-  if (ofReserve !== undefined) return [ofReserve];
+  const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
+  const ranges = [
+    outside(reserve.name, reservedConcurrency, reserve),
+    outside('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY),
+    outside('minimumPollers', minimumPollers, MINIMUM_POLLERS),
+    outside('maximumPollers', maximumPollers, MAXIMUM_POLLERS),
+  ];
+  if (ranges.some((problem) => problem !== undefined)) return ranges;
   const ofEach = invocationsOf(concurrency) ?? MAXIMUM_CONCURRENCY.min;
   const least = shards * ofEach;
   return brokenOf([
+    [
+      maximumConcurrency !== undefined && (minimumPollers ?? maximumPollers) !== undefined,
+      'maximumConcurrency: expected none with minimumPollers or maximumPollers, because a mapping takes one or the other, ' +
+        `got ${shown(maximumConcurrency)}; leave it or the pollers out`,
+    ],
+    [
+      exceeds(minimumPollers, maximumPollers),
+      `minimumPollers: expected at most maximumPollers, ${maximumPollers}, got ${minimumPollers}; lower it`,
+    ],
     [
       exceeds(least, reservedConcurrency),
       `${reserve.name}: expected at least ${least} = ${shards} × ${ofEach} invocations, which SQS starts at a time from each ` +

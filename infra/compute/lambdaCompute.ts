@@ -1,16 +1,15 @@
 import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
-import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Duration, Size } from 'aws-cdk-lib/core';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU } from '../../lambda/core/limits.ts';
-import { outside } from '../common/problems.ts';
+import { brokenOf, exceeds, outside } from '../common/problems.ts';
 import { mebibytesOf, secondsOf } from '../common/units.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
-import { type Concurrency, concurrencyProblems, minVisibility } from './eventSource.ts';
+import { CONCURRENCY, type Concurrency, concurrencyProblems, minVisibility } from './eventSource.ts';
+import { type FunctionNetwork, publicSubnets } from './privateNetwork.ts';
 import {
   createLiveAlias,
   createScoringFunction,
-  type FunctionNetwork,
   type FunctionResources,
   firstStepPercent,
   functionParts,
@@ -27,24 +26,6 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
   readonly ephemeralStorageSize?: Size;
   /** Maximum time of one invocation, whole seconds, 1 to 900. @default 60 seconds */
   readonly timeout?: Duration;
-  /** Concurrency reserved for this function, from 2. It is also the maximum. @default none: it shares the account's */
-  readonly reservedConcurrency?: number;
-  /**
-   * Maximum invocations that SQS starts at a time from each request queue, 2 to 1,000. Fewer invocations have fuller
-   * batches. Not allowed with pollers.
-   * @default a share of `reservedConcurrency`, up to 1,000; without it no limit of its own
-   */
-  readonly maximumConcurrency?: number;
-  /**
-   * Minimum provisioned pollers of each request queue, which always run, 2 to 200. Use them for sudden traffic.
-   * @default none are provisioned
-   */
-  readonly minimumPollers?: number;
-  /**
-   * Maximum provisioned pollers of each request queue, 2 to 2,000. Each starts up to 10 invocations at a time.
-   * @default none are provisioned; 200 with `minimumPollers`
-   */
-  readonly maximumPollers?: number;
   /**
    * Environments that are kept warm for the published version, from 1. They are billed while idle. More invocations
    * start additional environments as usual.
@@ -58,15 +39,6 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
    * @default all at once
    */
   readonly trafficRouting?: TrafficRouting;
-  /**
-   * Network to attach the function to. It must reach SQS, and S3 and DynamoDB if results or models are there.
-   * @default none: the function reaches AWS without one
-   */
-  readonly vpc?: IVpc;
-  /** Private subnets of `vpc`. @default its private ones */
-  readonly subnets?: SubnetSelection;
-  /** Security groups of the function in `vpc`. @default a group that allows HTTPS out, and nothing in */
-  readonly securityGroups?: readonly ISecurityGroup[];
 }
 
 /** Returns compute that is a Lambda function on CPUs, from a container image. */
@@ -89,7 +61,16 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
       outside('timeout', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS, 'seconds'),
       ...concurrencyProblems(options, shards),
+      outside('provisionedConcurrency', provisionedConcurrency, CONCURRENCY),
+      ...brokenOf([
+        [
+          exceeds(provisionedConcurrency, options.reservedConcurrency),
+          `provisionedConcurrency: expected at most reservedConcurrency, ${options.reservedConcurrency}, got ` +
+            `${provisionedConcurrency}; lower it, or raise reservedConcurrency`,
+        ],
+      ]),
       ...routingProblems(trafficRouting),
+      publicSubnets(options, 'functions'),
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {

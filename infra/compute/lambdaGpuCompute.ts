@@ -1,4 +1,4 @@
-import { InstanceType, InterfaceVpcEndpointAwsService, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import { ManagedPolicy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
@@ -21,7 +21,7 @@ import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { concurrencyProblems, minVisibility } from './eventSource.ts';
-import { createPrivateNetwork } from './privateNetwork.ts';
+import { createPrivateNetwork, publicSubnets } from './privateNetwork.ts';
 import { createLiveAlias, createScoringFunction, type FunctionResources, functionParts } from './scoringFunction.ts';
 
 export interface LambdaGpuOptions extends FunctionResources {
@@ -53,7 +53,8 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** Allowed EC2 instance types. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
-   * Network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
+   * Network of the instances. It must reach SQS, CloudWatch Logs, the result stores, and EventBridge or SNS
+   * for `jobEvents`.
    * @default a new network with endpoints of these services and no route to the internet
    */
   readonly vpc?: IVpc;
@@ -150,7 +151,8 @@ function gpuProblems(settings: Settings): Problem[] {
     outside('ephemeralStorageSize', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
     outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
     oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
-    ...kernelProblems(settings.instanceTypes),
+    ...kernelProblems(settings.instanceTypes, settings.gpuMemoryGiB),
+    publicSubnets(settings, 'instances'),
     outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
     unknownAtSynth('minimumEnvironments', minimumEnvironments),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
@@ -166,11 +168,7 @@ function gpuProblems(settings: Settings): Problem[] {
 
 /** Creates the capacity provider that starts and terminates the instances, and their network if none is given. */
 function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
-  const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
-    Sqs: InterfaceVpcEndpointAwsService.SQS,
-    Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
-    ...(wiring.tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
-  });
+  const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring);
   const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
   const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);
   const capacity = new CapacityProvider(scope, 'Capacity', {

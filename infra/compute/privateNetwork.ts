@@ -1,8 +1,9 @@
 import {
+  CfnVPCEndpoint,
   FlowLogDestination,
   FlowLogTrafficType,
   GatewayVpcEndpointAwsService,
-  InterfaceVpcEndpoint,
+  type InterfaceVpcEndpoint,
   InterfaceVpcEndpointAwsService,
   type ISecurityGroup,
   type ISubnet,
@@ -18,7 +19,9 @@ import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
 import { createLogGroup, type LogGroupOptions } from '../common/created.ts';
-import { warn } from '../common/problems.ts';
+import { arnOfEvents } from '../common/grants.ts';
+import { type Problem, warn } from '../common/problems.ts';
+import type { Wiring } from './compute.ts';
 
 export interface Network {
   readonly vpc: IVpc;
@@ -31,23 +34,67 @@ export interface Network {
   readonly endpoints: readonly IDependable[];
 }
 
-/** Services by the IDs of their endpoints in a new network, besides S3 and DynamoDB. */
+/** Services by the IDs of their endpoints in a new network, besides those of all hosts, S3 and DynamoDB. */
 type Endpoints = Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
 
+type NetworkWiring = LogGroupOptions & Pick<Wiring, 'tracing' | 'events'>;
+
+/** Services that a host can do nothing without, with the end of their endpoint's name. */
+const SERVICES = { SQS: 'sqs', S3: 's3', 'Step Functions': 'states' };
+
+export type MainService = keyof typeof SERVICES;
+
 /**
- * Warns if all subnets are isolated, because hosts there cannot reach SQS. Checks only a VPC of this app, with the
- * endpoints that it already has.
+ * Warns if all subnets are isolated and the network has no endpoint of the service. Checks only a VPC of this app, with
+ * the endpoints that it already has.
  */
-export function warnOfIsolation(scope: Construct, vpc: IVpc, subnets: SubnetSelection | undefined): void {
+export function warnOfIsolation(
+  scope: Construct,
+  vpc: IVpc,
+  subnets: SubnetSelection | undefined,
+  service: MainService = 'SQS',
+): void {
   const isolated = vpc.isolatedSubnets.map(({ subnetId }) => subnetId);
   const isCutOff = vpc.selectSubnets(subnets).subnetIds.every((id) => isolated.includes(id));
-  const hasEndpoints = vpc.node.children.some((child) => child instanceof InterfaceVpcEndpoint);
-  if (!(vpc instanceof Vpc) || !isCutOff || hasEndpoints) return;
+  if (!(vpc instanceof Vpc) || !isCutOff) return;
+  const stack = Stack.of(vpc);
+  const hasEndpoint = stack.node
+    .findAll()
+    .some(
+      (child) =>
+        child instanceof CfnVPCEndpoint &&
+        child.vpcId === vpc.vpcId &&
+        JSON.stringify(stack.resolve(child.serviceName)).includes(`.${SERVICES[service]}"`),
+    );
+  if (hasEndpoint) return;
   warn(
     scope,
     'isolatedNetwork',
-    `vpc: expected subnets with a way to SQS, got isolated ones of ${vpc.node.path} without endpoints; add them before, such as ` +
-      "vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS }), or take subnets with a NAT gateway",
+    `vpc: expected subnets with a way to ${service}, got isolated ones of ${vpc.node.path} without its endpoint; add that before, ` +
+      'with vpc.addInterfaceEndpoint or vpc.addGatewayEndpoint, or take subnets with a NAT gateway',
+  );
+}
+
+/** Network of a function, which exists already. */
+export interface FunctionNetwork {
+  /**
+   * Network to attach the function to. For messages it must reach SQS, and S3 and DynamoDB if results or models are
+   * there; for jobs S3 and Step Functions; for `jobEvents` EventBridge or SNS.
+   * @default none: the function reaches AWS without one
+   */
+  readonly vpc?: IVpc;
+  /** Private subnets of `vpc`. @default its private ones */
+  readonly subnets?: SubnetSelection;
+  /** Security groups of the function in `vpc`. @default a group that allows HTTPS out, and nothing in */
+  readonly securityGroups?: readonly ISecurityGroup[];
+}
+
+/** Returns a problem if hosts that get no public address are in public subnets. */
+export function publicSubnets({ vpc, subnets }: FunctionNetwork, hosts: string, name = 'subnets'): Problem {
+  if (vpc?.selectSubnets(subnets).hasPublic !== true) return undefined;
+  return (
+    `${name}: expected private ones, because ${hosts} get no public address and would reach nothing, got public ones; ` +
+    'give private subnets'
   );
 }
 
@@ -68,18 +115,18 @@ export function createHostGroup(scope: Construct, id: string, vpc: IVpc): Securi
  */
 export function createPrivateNetwork(
   scope: Construct,
-  given: { readonly vpc?: IVpc; readonly subnets?: SubnetSelection },
-  logs: LogGroupOptions,
-  interfaces: Endpoints,
+  given: FunctionNetwork,
+  wiring: NetworkWiring,
+  interfaces: Endpoints = {},
 ): Network {
   if (given.vpc !== undefined) warnOfIsolation(scope, given.vpc, given.subnets);
-  const vpc = given.vpc ?? createVpc(scope, logs);
+  const vpc = given.vpc ?? createVpc(scope, wiring);
   const securityGroup = createHostGroup(scope, 'Instances', vpc);
   return {
     vpc,
     subnets: vpc.selectSubnets(given.subnets).subnets,
     securityGroup,
-    endpoints: given.vpc === undefined ? addEndpoints(scope, vpc, securityGroup, interfaces) : [],
+    endpoints: given.vpc === undefined ? addEndpoints(scope, vpc, securityGroup, wiring, interfaces) : [],
   };
 }
 
@@ -99,17 +146,32 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
 
 /**
  * Adds endpoints that accept only this account's principals and resources, so that a model cannot send data to a
- * foreign bucket.
+ * foreign bucket. The bus or topic of events may be another account's.
  */
-function addEndpoints(scope: Construct, vpc: IVpc, hosts: ISecurityGroup, interfaces: Endpoints): IDependable[] {
+function addEndpoints(
+  scope: Construct,
+  vpc: IVpc,
+  hosts: ISecurityGroup,
+  { tracing, events }: NetworkWiring,
+  interfaces: Endpoints,
+): IDependable[] {
   const description = 'Endpoints of AWS services: hosts call them';
   const group = new SecurityGroup(scope, 'Endpoints', { vpc, description, allowAllOutbound: false });
   group.addIngressRule(hosts, HTTPS, 'hosts');
-  const endpoints = Object.entries(interfaces).map(([id, service]) => {
-    const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
+  const add = (id: string, service: InterfaceVpcEndpointAwsService): InterfaceVpcEndpoint =>
+    vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
+  const all = { ...ENDPOINTS, ...(tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }), ...interfaces };
+  const endpoints = Object.entries(all).map(([id, service]) => {
+    const endpoint = add(id, service);
     if (!WITHOUT_POLICY.includes(service)) endpoint.addToPolicy(ownAccountOnly(scope));
     return endpoint;
   });
+  if (events !== undefined) {
+    const { EVENTBRIDGE, SNS } = InterfaceVpcEndpointAwsService;
+    const endpoint = add('Events', 'eventBusArn' in events ? EVENTBRIDGE : SNS);
+    endpoint.addToPolicy(ownAccountOnly(scope, arnOfEvents(events)));
+    endpoints.push(endpoint);
+  }
   const s3 = vpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
   s3.addToPolicy(ownAccountOnly(scope));
   // Lambda pulls images in its own network.
@@ -139,25 +201,27 @@ function layersOfImages(scope: Construct): PolicyStatement {
 /**
  * Allows only this account's principals and resources. Traces have no resource, so their account is not compared.
  *
+ * @param resource the only one that is allowed, of any account
  * @see https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-resourceaccount
  */
-function ownAccountOnly(scope: Construct): PolicyStatement {
+function ownAccountOnly(scope: Construct, resource?: string): PolicyStatement {
   const { account } = Stack.of(scope);
   return new PolicyStatement({
     principals: [new AnyPrincipal()],
     actions: ['*'],
-    resources: ['*'],
+    resources: [resource ?? '*'],
     conditions: {
       StringEquals: { 'aws:PrincipalAccount': account },
-      StringEqualsIfExists: { 'aws:ResourceAccount': account },
+      ...(resource === undefined && { StringEqualsIfExists: { 'aws:ResourceAccount': account } }),
     },
   });
 }
 
+/** Endpoints for all hosts. */
+const ENDPOINTS = { Sqs: InterfaceVpcEndpointAwsService.SQS, Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS };
+
 /** Endpoints for tasks on Fargate. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html */
 export const ENDPOINTS_OF_TASKS = {
-  Sqs: InterfaceVpcEndpointAwsService.SQS,
-  Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
   EcrApi: InterfaceVpcEndpointAwsService.ECR,
   EcrDocker: InterfaceVpcEndpointAwsService.ECR_DOCKER,
 };

@@ -5,7 +5,6 @@ import {
   TimeBasedLinearTrafficRouting,
   type TrafficRouting,
 } from 'aws-cdk-lib/aws-codedeploy';
-import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
   Effect,
   type IGrantable,
@@ -34,7 +33,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../common/created.ts';
-import { refuseForeignRole } from '../common/given.ts';
+import { roleGiven } from '../common/given.ts';
 import { type AlarmCondition, type Graph, PERIOD, SUM } from '../common/metrics.ts';
 import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
@@ -42,13 +41,12 @@ import { brokenOf, known, type Problem, unknownAtSynth } from '../common/problem
 import { minutesOf } from '../common/units.ts';
 import type { Wiring } from './compute.ts';
 import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
-import { createHostGroup, warnOfIsolation } from './privateNetwork.ts';
+import { createHostGroup, type FunctionNetwork, type MainService, warnOfIsolation } from './privateNetwork.ts';
 
 /** Your own resources for a function. */
 export interface FunctionResources {
   /**
-   * Role of the function, which gets all permissions. Lambda must be allowed to assume it. For a role of another stack,
-   * give its ARN with `Role.fromRoleArn`, so that its policy is part of this stack.
+   * Role of the function, which gets all permissions. Lambda must be allowed to assume it.
    * @default a new one with only the permissions for scoring
    */
   readonly role?: IRole;
@@ -77,6 +75,8 @@ export interface ScoringFunctionOptions extends FunctionResources {
   readonly command?: string;
   /** @default 'scores records from SQS in batches' */
   readonly does?: string;
+  /** Service that it must reach. @default 'SQS' */
+  readonly calls?: MainService;
   /** @default the CDK's own */
   readonly currentVersionOptions?: VersionOptions;
 }
@@ -98,9 +98,8 @@ export function createScoringFunction(
   const { network = {}, command, does = 'scores records from SQS in batches', ephemeralStorageMb } = options;
   const { efs } = wiring.models;
   const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
-  refuseForeignRole(scope, options.role);
   const role =
-    options.role ??
+    roleGiven(scope, options.role) ??
     new Role(scope, 'Role', {
       assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
       description: `Function that ${does}`,
@@ -130,16 +129,10 @@ export function createScoringFunction(
     tracing: wiring.tracing ? Tracing.ACTIVE : undefined,
     filesystem: efs && new ReadOnlyFileSystem(efs),
     currentVersionOptions: options.currentVersionOptions,
-    ...attachTo(scope, role, network),
+    ...attachTo(scope, role, network, options.calls),
   });
   if (network.vpc !== undefined) keepCodeFromNetwork(scope, role, scoringFunction);
   return scoringFunction;
-}
-
-export interface FunctionNetwork {
-  readonly vpc?: IVpc;
-  readonly subnets?: SubnetSelection;
-  readonly securityGroups?: readonly ISecurityGroup[];
 }
 
 /**
@@ -162,10 +155,11 @@ function attachTo(
   scope: Construct,
   role: IRole,
   { vpc, subnets, securityGroups }: FunctionNetwork,
+  service: MainService | undefined,
 ): Pick<FunctionOptions, 'vpc' | 'vpcSubnets' | 'securityGroups'> {
   const network = { vpc, vpcSubnets: subnets, securityGroups: securityGroups && [...securityGroups] };
   if (vpc === undefined) return network;
-  warnOfIsolation(scope, vpc, subnets);
+  warnOfIsolation(scope, vpc, subnets, service);
   role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
   acknowledgeWildcard(role, '*', 'interfaces');
   return { ...network, securityGroups: network.securityGroups ?? [createHostGroup(scope, 'SecurityGroup', vpc)] };
@@ -307,18 +301,17 @@ const MIN_MINUTES = 10;
 export function routingProblems(trafficRouting: TrafficRouting | undefined): Problem[] {
   if (trafficRouting === undefined) return [];
   const { interval, percentage } = stepsOf(trafficRouting);
+  const token = unknownAtSynth('trafficRouting.percentage', percentage);
+  if (token !== undefined) return [token];
   const steps = trafficRouting instanceof TimeBasedLinearTrafficRouting ? Math.ceil(100 / percentage) - 1 : 1;
   const minutes = (minutesOf('trafficRouting.interval', interval) ?? 0) * steps;
-  return [
-    unknownAtSynth('trafficRouting.percentage', percentage),
-    ...brokenOf([
-      [
-        minutes < MIN_MINUTES,
-        `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of ` +
-          `the alarms that undo a deployment, got ${minutes}; raise it, or leave trafficRouting out for all at once`,
-      ],
-    ]),
-  ];
+  return brokenOf([
+    [
+      minutes < MIN_MINUTES,
+      `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of ` +
+        `the alarms that undo a deployment, got ${minutes}; raise it, or leave trafficRouting out for all at once`,
+    ],
+  ]);
 }
 
 /** Returns the percent of the invocations that a new version gets first. 100 if it takes over immediately. */

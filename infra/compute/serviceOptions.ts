@@ -4,7 +4,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Duration } from 'aws-cdk-lib/core';
 import { BATCH_SIZE, DRAIN_SHARE, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { brokenOf, exceeds, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { secondsOf } from '../common/units.ts';
 import type { Batching } from './compute.ts';
 
@@ -48,8 +48,8 @@ export interface ServiceOptions {
   /** True if tasks run on spot capacity, which is cheaper and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
-   * Network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores, and ECS with Managed
-   * Instances.
+   * Network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3, the result stores, EventBridge or SNS for
+   * `jobEvents`, and ECS with Managed Instances.
    * @default a new network with endpoints of these services and no route to the internet
    */
   readonly vpc?: IVpc;
@@ -105,11 +105,16 @@ export function serviceProblems(
     outside('timeout', timeoutSeconds, SETTINGS.timeoutSeconds, 'seconds'),
     outside('stopTimeout', stopTimeoutSeconds, SETTINGS.stopSeconds, 'seconds'),
     unknownAtSynth('minimumTasks', minimumTasks),
+    outside('minimumTasks', minimumTasks, { min: 0, max: MAX_TASKS }),
     outside('maximumTasks', maximumTasks, { min: 1, max: MAX_TASKS }),
     outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
     outside('maxPolls', settings.maxPolls, SETTINGS.maxPolls),
     outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
     ...brokenOf([
+      [
+        exceeds(minimumTasks, maximumTasks),
+        `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`,
+      ],
       [
         // A worker's window may be a fraction of a second.
         windowSeconds < WINDOW_SECONDS.min || windowSeconds > WINDOW_SECONDS.max,

@@ -16,8 +16,9 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Duration, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createLogGroup, warnOfKeyPolicy } from '../common/created.ts';
-import { refuseForeignRole } from '../common/given.ts';
+import { roleGiven } from '../common/given.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
+import { MIB_PER_GIB } from '../common/units.ts';
 import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
@@ -31,7 +32,6 @@ export interface TaskSettings extends ServiceSettings {
 }
 
 const CPU_UNITS = 1024;
-const MIB_PER_GIB = 1024;
 const HEALTH_PORT = 8080;
 
 /** Creates a task with one worker. `BatchScoring` grants its role the other permissions. */
@@ -44,9 +44,8 @@ export function createTask(
 ): { readonly definition: TaskDefinition; readonly role: IRole } {
   const { architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
   const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
-  refuseForeignRole(scope, settings.role);
   const role =
-    settings.role ??
+    roleGiven(scope, settings.role) ??
     new Role(scope, 'Role', {
       assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com'),
       description: 'Scores records: reads requests, writes results',
@@ -62,7 +61,7 @@ export function createTask(
       cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
       operatingSystemFamily: OperatingSystemFamily.LINUX,
     },
-    ephemeralStorageGiB: ephemeralStorageMb && Math.ceil(ephemeralStorageMb / MIB_PER_GIB),
+    ephemeralStorageGiB: ephemeralStorageMb && ephemeralStorageMb / MIB_PER_GIB,
   });
   const { repository, tagOrDigest } = wiring.image;
   const container = definition.addContainer('Worker', {

@@ -87,7 +87,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const image = createImage(this, { ...props, models: plan.models }, form.imageTarget, plan.jobs?.memoryMb);
       // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
       const computeScope = new Construct(this, `Compute-${form.kind}`);
-      const wiring = { ...common, image, environment, requestQueues };
+      const wiring = { ...common, image, environment, requestQueues, events: props.jobEvents };
       const compute = form.create(computeScope, wiring);
       channels.grantScoring(compute);
       props.encryptionKey?.grantDecrypt(compute);
@@ -96,7 +96,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       if (Construct.isConstruct(compute.grantPrincipal)) acknowledgeKeyActions(compute.grantPrincipal);
       grantModels(computeScope, compute, plan.models);
       if (props.jobEvents !== undefined) grantTell(compute, props.jobEvents);
-      this.jobs = plan.jobs && new Jobs(this, 'Jobs', plan.jobs, { ...wiring, events: props.jobEvents });
+      this.jobs = plan.jobs && new Jobs(this, 'Jobs', plan.jobs, wiring);
 
       const subject = { ...common, ...channels, compute, jobs: this.jobs };
       const { alarmActions = [], okActions = alarmActions } = props;
@@ -193,8 +193,13 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
    *
    * @param scope of the outputs. For a second deployment in a stack, give a construct of your own. Its outputs have
    * longer names, which `--stack` does not find
+   * @throws ValidationError if the scope has the outputs of another deployment
    */
   addClientOutputs(scope: Construct = Stack.of(this)): void {
+    if (scope.node.tryFindChild('requestQueueUrl') !== undefined) {
+      const problem = 'addClientOutputs: expected a scope without outputs of another deployment, got one that has them';
+      throw new ValidationError(`${problem}; give a construct of your own, or a stack for each deployment`, this);
+    }
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
     for (const [name, { queueUrl: value }] of Object.entries(this.clientQueues)) {
       new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });

@@ -1,14 +1,12 @@
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { mappingProblems, SHARDS } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
-import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS, STORES } from '../../lambda/settings.ts';
+import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS, type SettingName, STORES } from '../../lambda/settings.ts';
 import { EXPIRY_DAYS } from '../common/created.ts';
 import {
   deadLettersOf,
+  type Existing,
   hasNoRedrive,
   isKeyUnknown,
   otherAccount,
@@ -67,7 +65,7 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
   const ofTuning = Object.entries(tuning).map(([name, value]) => {
     const range = ranges.get(name);
-    const [prop, unit] = TUNING_AMOUNTS[name] ?? [name];
+    const [prop, unit] = TUNING_AMOUNTS[name as SettingName] ?? [name];
     return typeof value === 'number' && range !== undefined ? outside(`tuning.${prop}`, value, range, unit) : undefined;
   });
   const { min, max, expected } = SETTINGS.capturePercent;
@@ -167,6 +165,10 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
         queueProps?.queueName !== undefined && shards > 1,
         `queueProps.queueName: expected none with ${shards} shards, each of which has a name of its own, ` +
           `got ${shown(queueProps?.queueName)}; leave it out`,
+      ],
+      [
+        queueProps?.queueName !== undefined && queueProps.queueName === deadLetterQueueProps?.queueName,
+        `deadLetterQueueProps.queueName: expected another name than queueProps.queueName, got ${queueProps?.queueName}; change one`,
       ],
       [
         queue !== undefined && fifo !== undefined && fifo !== queue.fifo,
@@ -287,9 +289,9 @@ function overlap(one: string, other: string | undefined): boolean {
   return other !== undefined && (one.startsWith(other) || other.startsWith(one));
 }
 
-interface Existing {
+interface Given {
   readonly name: string;
-  readonly resource: IQueue | ITable | IBucket | undefined;
+  readonly resource: Existing | undefined;
   /** @default the resource's own */
   readonly place?: ResourceEnvironment | undefined;
   /** Reason why it must be in the stack's account. @default it may be in any */
@@ -303,7 +305,7 @@ const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
 const NOTIFIES = 'the stack sets its notifications';
 
 /** Returns the existing queues, tables and buckets. */
-function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, stores }: DeploymentPlan): Existing[] {
+function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, stores }: DeploymentPlan): Given[] {
   return [
     { name: 'requestQueue', resource: requestQueue?.queue, importWith: QUEUE },
     ...stores.map(({ prop, given, ...store }) => ({ ...store, name: `stores.${prop}`, resource: given })),

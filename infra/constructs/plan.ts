@@ -1,10 +1,11 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { RemovalPolicy } from 'aws-cdk-lib/core';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
+import type { SettingName } from '../../lambda/settings.ts';
 import { redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
-import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from '../common/units.ts';
+import { bytesOf, daysOf, millisecondsOf, secondsOf } from '../common/units.ts';
 import { type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
@@ -50,9 +51,9 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? MAX_RECEIVES,
     /** All stores, including those that no results go to, because their props are also checked. */
     stores: Object.values(STORE_PLANS).map((plan) => plan(props, context)),
-    payloadExpiryDays: daysOrToken('payloadExpiry', props.payloadExpiry) ?? EXPIRY_DAYS,
+    payloadExpiryDays: daysOf('payloadExpiry', props.payloadExpiry) ?? EXPIRY_DAYS,
     capture: capture?.percent
-      ? { ...capture, expiryDays: daysOrToken('capture.expiry', capture.expiry) ?? EXPIRY_DAYS }
+      ? { ...capture, expiryDays: daysOf('capture.expiry', capture.expiry) ?? EXPIRY_DAYS }
       : undefined,
     removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
@@ -66,19 +67,23 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
 }
 
 /** Tuning settings with a unit: their prop, and the unit of the number. */
-export const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
+export const TUNING_AMOUNTS: Readonly<Partial<Record<SettingName, readonly [prop: keyof Tuning, unit: string]>>> = {
   deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
   maxPayloadBytes: ['maxPayloadSize', 'bytes'],
   maxAgeSeconds: ['maxAge', 'seconds'],
 };
 
+type Plain = number | string | boolean | undefined;
+
 /** Returns the tuning settings as plain numbers, by their names in the catalogue. */
 function tuningOf({ deadlineMargin, maxPayloadSize, maxAge, ...others }: Tuning) {
+  // A prop that has a unit, or that is no setting, does not compile here.
+  const plain: { [K in keyof typeof others]: K extends SettingName ? Extract<Tuning[K], Plain> : never } = others;
   return {
-    ...others,
+    ...plain,
     deadlineMarginMs: millisecondsOf('tuning.deadlineMargin', deadlineMargin),
     maxPayloadBytes: bytesOf('tuning.maxPayloadSize', maxPayloadSize),
-    maxAgeSeconds: secondsOrToken('tuning.maxAge', maxAge),
+    maxAgeSeconds: secondsOf('tuning.maxAge', maxAge),
   };
 }
 

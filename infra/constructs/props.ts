@@ -121,7 +121,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
 
   /** Stores that results go to, without duplicates. @default ['queue'] */
   readonly results?: readonly ResultStore[];
-  /** Existing stores. The table's partition key must be the string `messageId`. @default new ones */
+  /**
+   * Existing stores. The table's partition key must be the string `messageId`, and its TTL attribute `expiresAt`.
+   * @default new ones
+   */
   readonly stores?: ResultStores;
   /** Existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;

@@ -4,7 +4,7 @@ import { DockerImageAsset, type DockerImageAssetOptions, Platform } from 'aws-cd
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { brokenOf, known, type Problem, refuse, refusing, ValidationError } from '../common/problems.ts';
+import { brokenOf, known, type Problem, refuse, refusing, shown, ValidationError } from '../common/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
 import { hasGpu, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
@@ -98,25 +98,40 @@ function buildImage(
 function nameOf({ name }: Architecture): (typeof ARCHITECTURES)[number] {
   const known = ARCHITECTURES.find((architecture) => architecture === name);
   if (known !== undefined) return known;
-  throw new ValidationError(`architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${name}; take one of them`);
+  throw new ValidationError(
+    `architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${shown(name)}; take one of them`,
+  );
 }
 
 /**
- * Instance families with a GPU that the image's CUDA kernels support: compute capabilities 7.5, 8.0, 8.6, 8.9, 9.0 and
- * 12.0. The image has no PTX, so a driver cannot compile kernels for other GPUs.
+ * GiB of a GPU, by the instance families with one that the image's CUDA kernels support: compute capabilities 7.5, 8.0,
+ * 8.6, 8.9, 9.0 and 12.0. The image has no PTX, so a driver cannot compile kernels for other GPUs.
  *
  * @see https://developer.nvidia.com/cuda-gpus
  */
-const FAMILIES = ['g4dn', 'g5', 'g6', 'g6e', 'g6f', 'g7e', 'gr6', 'gr6f', 'p4d', 'p4de', 'p5', 'p5e', 'p5en'];
+const G_GIB = { g4dn: 16, g5: 24, g6: 24, g6e: 48, g6f: 12, g7e: 96, gr6: 24, gr6f: 12 };
+const P_GIB = { p4d: 40, p4de: 80, p5: 80, p5e: 141, p5en: 141 };
+const GPU_GIB: Readonly<Record<string, number>> = { ...G_GIB, ...P_GIB };
 
-/** Returns problems with instance types that have no GPU, or one that ONNX Runtime cannot use. */
-export function kernelProblems(instanceTypes: readonly string[] = []): Problem[] {
-  const [wrong] = instanceTypes.filter((type) => known(type) && !FAMILIES.includes(type.split('.', 1).join()));
+/**
+ * Returns problems with instance types that have no GPU, or one that ONNX Runtime cannot use, or all too little memory.
+ *
+ * @param leastGiB least memory of a GPU
+ */
+export function kernelProblems(instanceTypes: readonly string[] = [], leastGiB = 0): Problem[] {
+  const gibOf = (type: string) => (known(type) ? GPU_GIB[type.split('.', 1).join()] : Number.POSITIVE_INFINITY);
+  const [wrong] = instanceTypes.filter((type) => gibOf(type) === undefined);
+  const largest = Math.max(...instanceTypes.map((type) => gibOf(type) ?? Number.POSITIVE_INFINITY));
   return brokenOf([
     [
       wrong !== undefined,
-      `instanceTypes: expected families whose GPU the CUDA kernels of ONNX Runtime run on, ${FAMILIES.join(', ')}, ` +
+      `instanceTypes: expected families whose GPU the CUDA kernels of ONNX Runtime run on, ${Object.keys(GPU_GIB).join(', ')}, ` +
         `got ${wrong}; take one of those`,
+    ],
+    [
+      instanceTypes.length > 0 && largest < leastGiB,
+      `instanceTypes: expected one whose GPU has gpuMemory, ${leastGiB} GiB, got at most ${largest} GiB with ` +
+        `${instanceTypes.join(', ')}; name larger ones or lower gpuMemory`,
     ],
   ]);
 }

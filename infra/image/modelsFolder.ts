@@ -1,5 +1,5 @@
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
@@ -22,7 +22,7 @@ export function checkModelsFolder(
   defaultModel: string | undefined,
   devices = Number.POSITIVE_INFINITY,
 ): void {
-  const models = readModels(folder);
+  const models = readModels(resolve(folder));
   if (models.length === 0) throw new Error(`models: expected ${LAYOUT} in ${folder}, got no model folder; add a model`);
   const names = models.map(({ name }) => name);
   const problems = [
@@ -43,6 +43,10 @@ function readModels(folder: string): ModelFolder[] {
 
 function problemsOfModel({ name, folder, versions }: ModelFolder, devices: number): Problem[] {
   if (versions.length === 0) {
+    if (/^\d+$/.test(name) && existsSync(join(folder, MODEL_FILE))) {
+      const model = dirname(folder);
+      return [`models: expected ${LAYOUT}, got the folder of one model, ${model}; give its parent, ${dirname(model)}`];
+    }
     return [`models: expected ${LAYOUT}, got ${folder} with no version folder; add ${name}/1/${MODEL_FILE}`];
   }
   return [

@@ -5,7 +5,7 @@ import type { ModelPlace } from '../common/models.ts';
 import { brokenOf, exceeds, known, outside, type Problem, type Rule } from '../common/problems.ts';
 import { mebibytesOf } from '../common/units.ts';
 import type { ComputeForm } from '../compute/compute.ts';
-import type { FunctionNetwork } from '../compute/scoringFunction.ts';
+import { type FunctionNetwork, publicSubnets } from '../compute/privateNetwork.ts';
 
 /**
  * Options of jobs, which score files in S3 and write scored files. They have their own functions, so they never slow
@@ -27,8 +27,6 @@ export interface JobOptions extends FunctionNetwork {
   readonly reservedConcurrency?: number;
   /** Memory of the function that scores, 1,024 to 10,240 MiB. 1,769 MiB have one vCPU. @default 1,769 MiB */
   readonly memorySize?: Size;
-  /** Size of the part that one child of the map scores, 16 MiB to 1 GiB. @default 96 MiB */
-  readonly partSize?: Size;
 }
 
 /** Options as plain numbers, with defaults. */
@@ -46,13 +44,10 @@ export function jobSettings(options: JobOptions) {
     concurrency,
     reservedConcurrency: options.reservedConcurrency ?? concurrency,
     memoryMb: mebibytesOf('jobs.memorySize', options.memorySize) ?? JOB_MEMORY_MB.default,
-    partMb: mebibytesOf('jobs.partSize', options.partSize) ?? JOB_RANGES.partBytes.default / MIB,
   };
 }
 
 const PIECE_MB = JOB_RANGES.pieceBytes.default / MIB;
-/** Range of the part size. The minimum is one piece. */
-const PART_MB = { min: PIECE_MB, max: JOB_RANGES.partBytes.max / MIB };
 
 const MAX_CHARACTERS = 512;
 /** Prefix without IAM wildcards and without characters that URLs or events encode. */
@@ -74,11 +69,11 @@ export function jobProblems(
     ],
   );
   return [
+    publicSubnets(jobs, 'functions', 'jobs.subnets'),
     outside('jobs.concurrency', concurrency, JOB_RANGES.concurrency),
     outside('jobs.reservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
     // Two pieces are in memory at a time, and parsed JSON needs up to twenty times the memory of its text.
     outside('jobs.memorySize', memoryMb, { min: 64 * PIECE_MB, max: JOB_MEMORY_MB.max }, 'MiB'),
-    outside('jobs.partSize', jobs.partMb, PART_MB, 'MiB'),
     ...brokenOf([
       [
         // A worker's image has no Lambda runtime, and models in an image with CUDA may name devices.

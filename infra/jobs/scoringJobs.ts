@@ -3,7 +3,7 @@ import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
-import { EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { Bucket, EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { LambdaDestination } from 'aws-cdk-lib/aws-s3-notifications';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import {
@@ -15,7 +15,7 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { ArnFormat, Duration, Names, Stack, Tokenization } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
-import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
+import { JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
 import { createBucket, createLogGroup } from '../common/created.ts';
 import { combine, grantObjects, grantPut, grantRead, grantTell } from '../common/grants.ts';
@@ -35,8 +35,6 @@ import type { JobSettings } from './jobOptions.ts';
 interface JobWiring extends FunctionWiring {
   /** Compute that scores messages. Jobs have the same image and the same room for models. */
   readonly compute: ComputeForm;
-  /** Bus or topic that gets an event for each job that ends. */
-  readonly events: IEventBus | ITopic | undefined;
   readonly serviceName: string;
 }
 
@@ -45,7 +43,6 @@ interface JobWiring extends FunctionWiring {
  * that as the minimum memory.
  */
 const CONTROL_MEMORY_MB = 1769;
-const MIB = 1024 * 1024;
 
 /** Files of a job that are deleted when it is resumed or restarted: the reasons of its end, and earlier plans. */
 const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
@@ -128,7 +125,7 @@ export class Jobs extends Construct {
 
   #createScore(): DockerImageFunction {
     const { compute, environment, serviceName, models } = this.#wiring;
-    const { memoryMb, reservedConcurrency, partMb, outputPrefix } = this.#settings;
+    const { memoryMb, reservedConcurrency, outputPrefix } = this.#settings;
     const scope = new Construct(this, 'Score');
     const score = this.#createFunction(
       scope,
@@ -138,12 +135,11 @@ export class Jobs extends Construct {
         reservedConcurrency,
         command: 'jobScore.handler',
         does: 'plans and scores jobs',
+        calls: 'S3',
       },
       {
         ...only(OF_SCORING, environment),
         [CONFIG_KEYS.serviceName]: serviceName,
-        [JOB_CONFIG_KEYS.jobsPartBytes]: String(partMb * MIB),
-        [JOB_CONFIG_KEYS.jobsPieceBytes]: String(JOB_RANGES.pieceBytes.default),
       },
     );
     // Resuming a job deletes the files that ended it, but no scored ones.
@@ -158,7 +154,12 @@ export class Jobs extends Construct {
     const { inputPrefix, outputPrefix, concurrency } = this.#settings;
     const control = this.#createFunction(
       new Construct(this, 'Control'),
-      { memoryMb: CONTROL_MEMORY_MB, command: 'jobControl.handler', does: 'starts and ends jobs' },
+      {
+        memoryMb: CONTROL_MEMORY_MB,
+        command: 'jobControl.handler',
+        does: 'starts and ends jobs',
+        calls: 'Step Functions',
+      },
       {
         ...only([CONFIG_KEYS.logLevel, CONFIG_KEYS.eventsArn], environment),
         [CONFIG_KEYS.serviceName]: serviceName,
@@ -284,8 +285,11 @@ const HANDLER = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
  * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/EventNotifications.html
  */
 function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void {
-  bucket.addEventNotification(EventType.OBJECT_CREATED, new LambdaDestination(target), { prefix });
-  const handler = Stack.of(bucket).node.tryFindChild(HANDLER);
+  const stack = Stack.of(target);
+  // A bucket of another stack cannot name a function of this one, but this one can set the notifications of the bucket.
+  const notifying = Stack.of(bucket) === stack ? bucket : Bucket.fromBucketName(target, 'Files', bucket.bucketName);
+  notifying.addEventNotification(EventType.OBJECT_CREATED, new LambdaDestination(target), { prefix });
+  const handler = stack.node.tryFindChild(HANDLER);
   if (handler === undefined) return;
   for (const rule of ['handlerPolicy', 'handlerBuckets', 'handlerRuntime'] as const) acknowledge(handler, rule);
 }

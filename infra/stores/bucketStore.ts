@@ -4,7 +4,7 @@ import { resultKeys } from '../../lambda/core/places.ts';
 import { createBucket, EXPIRY_DAYS } from '../common/created.ts';
 import { grantPut, grantRead } from '../common/grants.ts';
 import { onlyWithNew, outside } from '../common/problems.ts';
-import { daysOrToken } from '../common/units.ts';
+import { daysOf } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
 export interface BucketStores {
@@ -23,7 +23,7 @@ export interface BucketStoreProps {
  */
 export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext<BucketStores>): StorePlan {
   const { resultBucket: given } = context.stores;
-  const expiryDays = daysOrToken('resultExpiry', resultExpiry);
+  const expiryDays = daysOf('resultExpiry', resultExpiry);
   return {
     name: 'bucket',
     prop: 'resultBucket',

@@ -1,13 +1,13 @@
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import { Duration, type Size } from 'aws-cdk-lib/core';
+import { Duration } from 'aws-cdk-lib/core';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createQueue } from '../common/created.ts';
 import { secondsOfQueue } from '../common/given.ts';
 import { combine } from '../common/grants.ts';
 import { AT_MOST, oldestMessageAge } from '../common/metrics.ts';
 import { acknowledge } from '../common/nag.ts';
-import { brokenOf, outside, type Rule } from '../common/problems.ts';
-import { bytesOf, SECONDS_A_DAY } from '../common/units.ts';
+import { brokenOf, outside, type Rule, unknownAtSynth } from '../common/problems.ts';
+import { SECONDS_A_DAY } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
 export interface QueueStores {
@@ -17,20 +17,16 @@ export interface QueueStores {
 
 export interface QueueStoreProps {
   /**
-   * Names of clients that wait for results on a queue. Each gets a new result queue, in addition to the first.
+   * Names of clients that wait for results on a queue, at most 9. Each gets a new result queue, in addition to the first.
    * @default none
    */
   readonly clientQueues?: readonly string[];
   /**
-   * Maximum results in a message of the result queue, 1 to 10,000. They have at most `resultMessageSize` together.
+   * Maximum results in a message of the result queue, 1 to 10,000. They have at most 64 KiB together, which
+   * SQS bills as one request.
    * @default 1
    */
   readonly resultsPerMessage?: number;
-  /**
-   * Maximum size of a message with several results, 1 KiB to 1 MiB. SQS bills each 64 KiB as one request.
-   * @default 64 KiB
-   */
-  readonly resultMessageSize?: Size;
 }
 
 /** Maximum retention of SQS. */
@@ -40,12 +36,12 @@ const RESULT_DAYS = 14;
 export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
   const { results, stores, fifo } = context;
   const { resultQueue: given } = stores;
-  const { clientQueues, resultMessageSize } = props;
+  const { clientQueues } = props;
   const clients = clientQueues ?? [];
+  const tokens = unknownAtSynth('clientQueues', clients, ...clients);
   const uncollectedSeconds = Math.min(SECONDS_A_DAY, (secondsOfQueue(given, 'messageRetentionPeriod') ?? Infinity) / 2);
   const resultsPerMessage = props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default;
-  const resultMessageBytes = bytesOf('resultMessageSize', resultMessageSize) ?? SETTINGS.resultMessageBytes.default;
-  const own = { clientQueues, resultsPerMessage: props.resultsPerMessage, resultMessageSize };
+  const own = { clientQueues, resultsPerMessage: props.resultsPerMessage };
   const withoutQueue = Object.entries(own).map(
     ([name, value]): Rule => [
       value !== undefined && !results.includes('queue'),
@@ -59,12 +55,18 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
     place: given?.env,
     importWith: 'Queue.fromQueueAttributes and keyArn',
     problems: [
+      tokens,
       outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
-      outside('resultMessageSize', resultMessageBytes, SETTINGS.resultMessageBytes, 'bytes'),
       ...brokenOf([
         ...withoutQueue,
         [
-          new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name)),
+          clients.length > MAX_CLIENTS,
+          `clientQueues: expected at most ${MAX_CLIENTS}, because one alarm watches them and the first with 10 metrics, got ` +
+            `${clients.length}; give some a deployment of their own, or let them read results from a table`,
+        ],
+        [
+          tokens === undefined &&
+            (new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name))),
           'clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, ' +
             `got ${clients.join(',')}; rename them`,
         ],
@@ -94,7 +96,6 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
           resultQueueUrl: queue.queueUrl,
           clientQueueUrls: clientQueues.map(([, { queueUrl }]) => queueUrl).join(',') || undefined,
           resultsPerMessage,
-          resultMessageBytes,
         },
         clientOptions: { resultQueueUrl: queue.queueUrl },
         alarms: [
@@ -129,6 +130,8 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
   };
 }
 
+/** With the first result queue as many as an alarm may watch. */
+const MAX_CLIENTS = 9;
 const CLIENT_NAME = /^[a-z][A-Za-z0-9]{0,31}$/;
 
 /** Returns a name with a capital first letter, as a part of an ID. */

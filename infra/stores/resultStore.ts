@@ -1,11 +1,10 @@
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { RemovalPolicy, ResourceEnvironment } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { Store } from '../../lambda/settings.ts';
+import type { Existing } from '../common/given.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { Problem } from '../common/problems.ts';
 
@@ -14,7 +13,7 @@ export interface StorePlan {
   readonly name: Store;
   /** Its name in the prop `stores`. */
   readonly prop: string;
-  readonly given: IQueue | ITable | IBucket | undefined;
+  readonly given: Existing | undefined;
   /** Region and account of the existing one, if known. */
   readonly place: ResourceEnvironment | undefined;
   /** Reason why it must be in the stack's account. @default it may be in any */
@@ -36,7 +35,7 @@ interface StoreOptions {
 
 export interface CreatedStore {
   readonly prop: string;
-  readonly resource: IQueue | ITable | IBucket;
+  readonly resource: Existing;
   readonly clientQueues?: Readonly<Record<string, IQueue>>;
   readonly settings: Readonly<Record<string, string | number | undefined>>;
   /** Options of the client and the commands, by name. */

@@ -9,13 +9,15 @@ import {
 import { Arn, ArnFormat, type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib/core';
 import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { keyOf } from '../common/given.ts';
-import { brokenOf, known, onlyWithNew, outside } from '../common/problems.ts';
-import { SECONDS_A_DAY, secondsOrToken } from '../common/units.ts';
+import { keyOf, ttlAttributeOf } from '../common/given.ts';
+import { brokenOf, onlyWithNew, outside, warn } from '../common/problems.ts';
+import { SECONDS_A_DAY, secondsOf } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
 export interface TableStores {
-  /** Table whose partition key is the string `messageId`. */
+  /**
+   * Table whose partition key is the string `messageId`. Results expire only if its TTL attribute is `expiresAt`.
+   */
   readonly resultTable?: ITable | undefined;
 }
 
@@ -29,7 +31,7 @@ export interface TableStoreProps {
 /** Table options that no guarantee of the construct depends on. */
 export type MoreTableProps = Omit<
   TableProps,
-  'partitionKey' | 'sortKey' | 'timeToLiveAttribute' | 'encryption' | 'encryptionKey'
+  'partitionKey' | 'sortKey' | 'timeToLiveAttribute' | 'encryption' | 'encryptionKey' | 'pointInTimeRecovery'
 >;
 
 const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
@@ -37,7 +39,7 @@ const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 /** Plans a store that writes results as items of a table. Items expire. */
 export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext<TableStores>): StorePlan {
   const { resultTable: given } = context.stores;
-  const resultTtlSeconds = secondsOrToken('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
+  const resultTtlSeconds = secondsOf('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
   const key = keyOf(given);
   return {
     name: 'table',
@@ -46,7 +48,7 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
     place: given && placeOf(given),
     ownAccount: 'hosts call it by its name',
     importWith: 'Table.fromTableAttributes and encryptionKey',
-    pointerDays: (known(resultTtlSeconds) ?? 0) / SECONDS_A_DAY,
+    pointerDays: resultTtlSeconds / SECONDS_A_DAY,
     problems: [
       outside('resultTtl', resultTtlSeconds, SETTINGS.resultTtlSeconds, 'seconds'),
       onlyWithNew('tableProps', tableProps, 'result table', context.results.includes('table') && given === undefined),
@@ -58,6 +60,15 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
       ]),
     ],
     create(scope, { encryptionKey, removalPolicy }) {
+      const attribute = ttlAttributeOf(given);
+      if (attribute !== undefined && attribute !== EXPIRES_AT_ATTRIBUTE) {
+        warn(
+          scope,
+          'noExpiry',
+          `stores.resultTable: expected the TTL attribute ${EXPIRES_AT_ATTRIBUTE}, because results never expire without, got ` +
+            `${attribute}; set it as the table's timeToLiveAttribute`,
+        );
+      }
       const table =
         given ??
         new Table(scope, 'ResultTable', {

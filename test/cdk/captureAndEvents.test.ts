@@ -1,14 +1,20 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration } from 'aws-cdk-lib';
+import { Duration, type Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { EventBus } from 'aws-cdk-lib/aws-events';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
-import { type BatchScoringProps, ecsCompute } from '../../infra/index.ts';
+import {
+  type BatchScoringProps,
+  type ComputeForm,
+  ecsCompute,
+  ecsGpuCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
-import { createScoring, createStack, environmentIn, synthesize, templateOf } from '../helpers/stacks.ts';
-import { rightsOf } from './policies.ts';
+import { createScoring, createStack, endpointsIn, environmentIn, synthesize, templateOf } from '../helpers/stacks.ts';
+import { rightsIn, rightsOf } from './policies.ts';
 
 function refusalOf(props: Partial<BatchScoringProps>, stack = createStack()): string {
   try {
@@ -130,6 +136,25 @@ describe('events', () => {
       const functions = JSON.stringify(template.findResources('AWS::Lambda::Function'));
       expect(functions.match(/EVENTS_ARN/g)).toHaveLength(2);
       expect(environmentIn(template)[CONFIG_KEYS.maxReceiveCount]).toBe('20');
+    },
+  );
+
+  const bus = (stack: Stack) => new EventBus(stack, 'Bus');
+  const topic = (stack: Stack) => new Topic(stack, 'Topic');
+  it.each<[string, ComputeForm, (stack: Stack) => EventBus | Topic, string]>([
+    ['tasks', ecsCompute(), bus, '* <Bus>'],
+    ['instances of ECS', ecsGpuCompute(), topic, '* <Topic>'],
+    ['instances of Lambda', lambdaGpuCompute(), bus, '* <Bus>'],
+  ])(
+    'leave the new network of %s through an endpoint, which leads to that bus or topic alone',
+    (_, compute, make, right) => {
+      const stack = createStack();
+      const template = templateOf(createScoring({ compute, jobEvents: make(stack) }, stack));
+      const [endpoint] = Object.entries(template.findResources('AWS::EC2::VPCEndpoint')).filter(([id]) =>
+        /Events/.test(id),
+      );
+      expect(endpointsIn(template)).toContain(make === bus ? 'events' : 'sns');
+      expect(rightsIn(endpoint?.[1].Properties.PolicyDocument.Statement)).toEqual([expect.stringContaining(right)]);
     },
   );
 

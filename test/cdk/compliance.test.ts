@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type App, Duration, type IPolicyValidationPlugin, Stack, Validations } from 'aws-cdk-lib';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
-import { InterfaceVpcEndpointAwsService, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { GatewayVpcEndpointAwsService, InterfaceVpcEndpointAwsService, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
@@ -36,7 +36,9 @@ function strict(stack: Stack): Props {
 function isolated(stack: Stack): Vpc {
   const subnetConfiguration = [{ name: 'Functions', subnetType: SubnetType.PRIVATE_ISOLATED }];
   const vpc = new Vpc(stack, 'Network', { subnetConfiguration, restrictDefaultSecurityGroup: false });
+  vpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
   vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS });
+  vpc.addInterfaceEndpoint('States', { service: InterfaceVpcEndpointAwsService.STEP_FUNCTIONS });
   return vpc;
 }
 

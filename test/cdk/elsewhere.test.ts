@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Stack } from 'aws-cdk-lib';
+import { Match } from 'aws-cdk-lib/assertions';
 import { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
 import { Role } from 'aws-cdk-lib/aws-iam';
@@ -7,7 +8,8 @@ import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoringProps, ecsCompute, lambdaCompute } from '../../infra/index.ts';
-import { createApp, createScoring } from '../helpers/stacks.ts';
+import { createApp, createScoring, templateOf } from '../helpers/stacks.ts';
+import { rightsOf, roleIn } from './policies.ts';
 
 const HERE = { account: '123456789012', region: 'eu-central-1' };
 const DIGEST = 'a'.repeat(64);
@@ -102,4 +104,33 @@ describe('of another account', () => {
 it('an image of another region is taken for workers, as ECS pulls it from there', () => {
   const given: Given = (stack, region) => ({ ...GIVEN.image?.(stack, region), compute: ecsCompute() as never });
   expect(refusal(given, 'us-east-1')).toBe('not refused');
+});
+
+describe('of another stack of the app', () => {
+  const made = (propsOf: (other: Stack) => Partial<BatchScoringProps>) => {
+    const app = createApp();
+    const stack = new Stack(app, 'Test', { env: HERE });
+    const scoring = createScoring(propsOf(new Stack(app, 'Other', { env: HERE })), stack);
+    return { scoring, template: templateOf(scoring) };
+  };
+
+  it.each<[string, string, (role: Role) => BatchScoringProps['compute']]>([
+    ['function', 'lambda', (role) => lambdaCompute({ role })],
+    ['task', 'ecs-tasks', (role) => ecsCompute({ role }) as never],
+  ])('the role of a %s gets its policy in the stack of the deployment', (_, service, compute) => {
+    const { template } = made((other) => ({ compute: compute(roleIn(other, 'Ours', service)) }));
+    const policies = Object.values(template.findResources('AWS::IAM::Policy')).map(({ Properties }) => Properties);
+    const ofOurs = policies.filter(({ Roles }) => JSON.stringify(Roles).includes('ExportsOutputFnGetAttOurs'));
+    expect(JSON.stringify(ofOurs)).toContain('sqs:ReceiveMessage');
+  });
+
+  it('a bucket of files tells the function of jobs, and its stack needs nothing of the other', () => {
+    const { scoring, template } = made((other) => ({ jobs: { bucket: new Bucket(other, 'Files') } }));
+    template.hasResourceProperties('Custom::S3BucketNotifications', {
+      BucketName: { 'Fn::ImportValue': Match.stringLikeRegexp('ExportsOutputRefFiles') },
+      NotificationConfiguration: { LambdaFunctionConfigurations: [Match.anyValue()] },
+      Managed: false,
+    });
+    expect(rightsOf(scoring, 'JobsScoreRole', 's3').join()).toContain('s3:GetObject');
+  });
 });

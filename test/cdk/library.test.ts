@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { CfnParameter, Duration, Lazy, RemovalPolicy, Stack } from 'aws-cdk-lib';
-import { Match } from 'aws-cdk-lib/assertions';
 import { BillingMode } from 'aws-cdk-lib/aws-dynamodb';
 import { Port, SecurityGroup, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
@@ -82,11 +81,8 @@ describe('The construct as a library', () => {
     const number = (id: string): number => new CfnParameter(stack, id, { type: 'Number' }).valueAsNumber;
     const scoring = createScoring(
       {
-        results: ['table', 'bucket'],
         batchSize: number('Batch'),
         maxReceiveCount: number('Receives'),
-        resultTtl: Duration.seconds(number('Ttl')),
-        resultExpiry: Duration.days(number('Expiry')),
         defaultModel: new CfnParameter(stack, 'Model').valueAsString,
         tuning: { maxBatchRows: number('Rows') },
         alarmThresholds: { retriedPercent: number('Retried') },
@@ -96,16 +92,12 @@ describe('The construct as a library', () => {
     const template = templateOf(scoring);
     expect(environmentIn(template)).toMatchObject({
       BATCHSCORE_BATCH_SIZE: { Ref: 'Batch' },
-      BATCHSCORE_RESULT_TTL_SECONDS: { Ref: 'Ttl' },
       BATCHSCORE_DEFAULT_MODEL: { Ref: 'Model' },
       BATCHSCORE_MAX_BATCH_ROWS: { Ref: 'Rows' },
     });
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { BatchSize: { Ref: 'Batch' } });
     template.hasResourceProperties('AWS::SQS::Queue', { RedrivePolicy: { maxReceiveCount: { Ref: 'Receives' } } });
     template.hasResourceProperties('AWS::CloudWatch::Alarm', { Threshold: { Ref: 'Retried' } });
-    template.hasResourceProperties('AWS::S3::Bucket', {
-      LifecycleConfiguration: { Rules: [Match.objectLike({ ExpirationInDays: { Ref: 'Expiry' } })] },
-    });
   });
 
   it('takes a number that is produced late, and writes it as text where the environment has it', () => {

@@ -57,6 +57,9 @@ const bucket = new Bucket(stack, 'Bucket');
 const messageId = { name: 'messageId', type: AttributeType.STRING };
 const table = new Table(stack, 'Table', { partitionKey: messageId });
 const vpc = new Vpc(stack, 'Network');
+const publicVpc = new Vpc(stack, 'Public', {
+  subnetConfiguration: [{ name: 'Public', subnetType: SubnetType.PUBLIC }],
+});
 const accessPoint = new FileSystem(stack, 'Files', { vpc }).addAccessPoint('Models');
 const publicSubnets = { subnetType: SubnetType.PUBLIC };
 const URI = `s3://ml-models/team/${'0'.repeat(64)}`;
@@ -80,6 +83,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
     [{ shards: 11 }, 'shards: expected a whole number from 1 to 10, got 11'],
     [{ ...from(own()), queueProps: {} }, 'queueProps: expected only with a new request queue, got it without one'],
+    [
+      { queueProps: { queueName: 'orders' }, deadLetterQueueProps: { queueName: 'orders' } },
+      'deadLetterQueueProps.queueName: expected another name than queueProps.queueName, got orders; change one',
+    ],
     [{ shards: 2, queueProps: { queueName: 'orders' } }, 'queueProps.queueName: expected none with 2 shards'],
     [{ tableProps: {} }, 'tableProps: expected only with a new result table'],
     [{ results: ['table'], stores: { resultTable: table }, tableProps: {} }, 'tableProps: expected only with a new'],
@@ -101,10 +108,17 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
   ],
   'its concurrency': [
-    [on({ reservedConcurrency: 0 }), 'reservedConcurrency: expected a whole number from 1 to 100000, got 0'],
+    [on({ reservedConcurrency: 1 }), 'reservedConcurrency: expected a whole number from 2 to 100000, got 1'],
+    [on({ maximumConcurrency: 1 }), 'maximumConcurrency: expected a whole number from 2 to 1000, got 1'],
+    [on({ minimumPollers: 1 }), 'minimumPollers: expected a whole number from 2 to 200, got 1'],
+    [on({ maximumPollers: 2001 }), 'maximumPollers: expected a whole number from 2 to 2000, got 2001'],
+    [on({ minimumPollers: 3, maximumPollers: 2 }), 'minimumPollers: expected at most maximumPollers, 2, got 3'],
+    [on({ minimumPollers: 2, maximumConcurrency: 10 }), 'maximumConcurrency: expected none with minimumPollers or max'],
+    [on({ provisionedConcurrency: 1.5 }), 'provisionedConcurrency: expected a whole number from 1 to 100000, got 1.5'],
+    [on({ provisionedConcurrency: 0 }), 'provisionedConcurrency: expected a whole number from 1 to 100000, got 0'],
     [
-      on({ reservedConcurrency: 1 }),
-      'reservedConcurrency: expected at least 2 = 1 × 2 invocations, which SQS starts at',
+      on({ provisionedConcurrency: 10, reservedConcurrency: 5 }),
+      'provisionedConcurrency: expected at most reservedConcurrency, 5, got 10; lower it, or raise reservedConcurrency',
     ],
     [on({ reservedConcurrency: 3, maximumConcurrency: 10 }), 'reservedConcurrency: expected at least 10 = 1 × 10 inv'],
     [on({ reservedConcurrency: 199, maximumPollers: 20 }), 'reservedConcurrency: expected at least 200 = 1 × 200 inv'],
@@ -144,15 +158,46 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       'stopTimeout: expected at most 120 seconds, which is what Fargate and spot capacity wait',
     ],
     [onFargate({ maximumTasks: 0 }), 'maximumTasks: expected a whole number from 1 to 5000, got 0'],
-    [onFargate({ minimumTasks: 3, maximumTasks: 2 }), 'minCapacity (3) should be lower than maxCapacity (2)'],
+    [
+      onFargate({ minimumTasks: 3, maximumTasks: 2 }),
+      'maximumTasks: expected at least minimumTasks, 3, got 2; raise it',
+    ],
+    [onFargate({ minimumTasks: 1.5 }), 'minimumTasks: expected a whole number from 0 to 5000, got 1.5'],
+    [onFargate({ vcpus: 3 }), 'vcpus: expected one of 0.5, 1, 2, 4, 8, 16, got 3; take one of them'],
+    [
+      onFargate({ memorySize: mebibytes(2500) }),
+      'memorySize: expected 2 to 8 GiB in steps of 1 with 1 vCPUs, got 2.44140625; change one of the two',
+    ],
+    [
+      onFargate({ vcpus: 16, memorySize: gibibytes(36) }),
+      'memorySize: expected 32 to 120 GiB in steps of 8 with 16 vCPUs',
+    ],
+    [
+      onFargate({ ephemeralStorageSize: gibibytes(20) }),
+      'ephemeralStorageSize: expected a whole number of GiB from 21',
+    ],
     [onFargate({}, { shards: 5 }), 'got 5 × 2 and that of the tasks = 11'],
     [onFargate({}, { tracing: true }), 'tracing: expected false with compute ecs'],
     [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout: expected at most 120 seconds, which'],
+    [
+      onEcsGpu({ gpuMemory: gibibytes(48), instanceTypes: ['g4dn.xlarge', 'g6.xlarge'] }),
+      'instanceTypes: expected one whose GPU has gpuMemory, 48 GiB, got at most 24 GiB with g4dn.xlarge, g6.xlarge; name',
+    ],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
+  ],
+  'a network that exists already': [
+    [on({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because functions get no public address'],
+    [onGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because instances get no public address'],
     [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because tasks on Managed Instances'],
+    [on({ vpc: publicVpc }), 'subnets: expected private ones, because functions get no public address'],
+    [withJobs({ vpc, subnets: publicSubnets }), 'jobs.subnets: expected private ones, because functions get no public'],
   ],
   'what is stored': [
     [{ resultsPerMessage: 10_000, results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
+    [
+      { clientQueues: Array.from({ length: 10 }, (_, index) => `web${index}`) },
+      'clientQueues: expected at most 9, because one alarm watches them and the first with 10 metrics, got 10',
+    ],
     [{ clientQueues: ['web', 'web'] }, 'clientQueues: expected names of up to 32 letters and digits'],
     [{ clientQueues: ['web'], results: ['table'] }, 'clientQueues: expected queue among the results, got table'],
     [{ results: ['queue', 'queue'] }, 'results: expected one or more of queue, table, bucket, each once, got q'],
@@ -278,7 +323,6 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [withJobs({ concurrency: 10_001 }), 'jobs.concurrency: expected a whole number from 1 to 10000, got 10001'],
     [withJobs({ concurrency: 50, reservedConcurrency: 40 }), 'expected at most jobs.reservedConcurrency'],
     [withJobs({ memorySize: mebibytes(1023) }), 'jobs.memorySize: expected a whole number of MiB from 1024'],
-    [withJobs({ partSize: mebibytes(15) }), 'jobs.partSize: expected a whole number of MiB from 16 to 1024, got 15'],
     [
       { payloadBucket: bucket, keyPrefix: 'jobs/in/', jobs: { bucket } },
       "keyPrefix: expected keys apart from jobs.inputPrefix, 'jobs/in/', whose objects start jobs, got 'jobs/in/' in the same",
@@ -305,16 +349,22 @@ it.each<[name: string, props: (token: number) => Props]>([
   ['results', (token) => ({ results: [Token.asString(token) as 'queue'] })],
   ['results', () => ({ results: Token.asList({ Ref: 'Stores' }) as 'queue'[] })],
   ['trafficRouting.percentage', (token) => canary(token, 15)],
+  ['trafficRouting.percentage', (token) => linear(token, 3)],
   ['batchSize', (batchSize) => onFargate({}, { batchSize })],
   ['minimumTasks', (minimumTasks) => onFargate({ minimumTasks, maximumTasks: 9 })],
   ['minimumEnvironments', (minimumEnvironments) => onGpu({ minimumEnvironments })],
   ['models', (token) => ({ image: undefined, models: Token.asString(token) })],
   ['vcpus', (vcpus) => onFargate({ vcpus })],
   ['vcpus', (vcpus) => onEcsGpu({ vcpus })],
+  ['latencyTarget', (token) => ({ latencyTarget: minutes(token) })],
+  ['resultTtl', (token) => ({ results: ['table'], resultTtl: days(token) })],
+  ['payloadExpiry', (token) => ({ payloadExpiry: Duration.hours(token) })],
+  ['clientQueues', (token) => ({ clientQueues: [Token.asString(token)] })],
+  ['tuning.maxAge', (token) => ({ tuning: { maxAge: seconds(token) } })],
   ['gpuCount', (gpuCount) => onEcsGpu({ gpuCount, instanceTypes: ['g5.12xlarge'] })],
 ])('what others are computed from is refused where only the deployment knows it: %s', (name, props) => {
   expect(refusalOf(props(Token.asNumber({ Ref: 'Number' })))).toBe(
-    `Test/Scoring: ${name}: expected a value that is known at synth, because others are computed from it, got a token; write it out`,
+    `Test/Scoring: ${name}: expected a value that is known at synth, got a token; write it out`,
   );
 });
 
@@ -375,7 +425,7 @@ it.each<[string, Props]>([
       jobs: { bucket },
     },
   ],
-  ['the least memory for a piece of a job', withJobs({ memorySize: mebibytes(1024), partSize: mebibytes(16) })],
+  ['the least memory for a piece of a job', withJobs({ memorySize: mebibytes(1024) })],
   ['jobs with the network of a file system', { ...on({ vpc }), models: { accessPoint }, jobs: { vpc } }],
 ])('%s is taken', (_, props) => {
   expect(refusalOf(props)).toBe('not refused');

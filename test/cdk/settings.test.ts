@@ -129,24 +129,19 @@ describe.each(HOSTS)('%s', (_, catalogue, load, required) => {
 const PROPS: Readonly<Record<string, (value: number) => Partial<BatchScoringProps<Compute>>>> = {
   batchSize: (batchSize) => ({ batchSize }),
   resultsPerMessage: (resultsPerMessage) => ({ resultsPerMessage }),
-  resultMessageBytes: (bytes) => ({ resultsPerMessage: 10_000, resultMessageSize: Size.bytes(Math.max(0, bytes)) }),
   resultTtlSeconds: (seconds) => ({ results: ['table'], resultTtl: Duration.seconds(Math.max(0, seconds)) }),
   maxPolls: (maxPolls) => ({ compute: ecsCompute({ maxPolls }) }),
   pipelineDepth: (pipelineDepth) => ({ compute: ecsCompute({ pipelineDepth }) }),
 };
 /** Those whose prop has another name, and a unit. */
 const OTHERS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
-  resultMessageBytes: ['resultMessageSize', ' of bytes'],
   resultTtlSeconds: ['resultTtl', ' of seconds'],
 };
-const OF_TUNING = [
-  'maxBatchRows',
-  'maxBatchElements',
-  'maxRequestRows',
-  'maxRequestsPerMessage',
-  'maxAnswerCharacters',
-  'checkPercent',
-] as const;
+/** The numbers of the tuning, as docs/construct.md lists them from the code. */
+const [, TUNING = ''] = docPage('construct.md').split('\n### Tuning\n');
+const OF_TUNING = [...(TUNING.split('\n### ')[0] ?? '').matchAll(/^\| `(\w+)` \| `number` \|/gm)].map(
+  ([, name]) => name as 'maxBatchRows',
+);
 
 describe('the construct', () => {
   it.each(Object.entries(PROPS))(
@@ -184,7 +179,6 @@ const ANY_QUEUE = {
   shards: 1,
   results: ['queue'],
   resultsPerMessage: 1,
-  resultMessageSize: Size.kibibytes(64),
   resultTtl: Duration.days(7),
   payloadExpiry: Duration.days(30),
   removalPolicy: RemovalPolicy.RETAIN,

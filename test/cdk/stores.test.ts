@@ -6,7 +6,7 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { type BatchScoringProps, lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
+import { BatchScoring, type BatchScoringProps, lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createScoring, createStack, environmentIn, only, synthesize, templateOf } from '../helpers/stacks.ts';
@@ -183,6 +183,16 @@ describe('everything that is stored', () => {
       const [requests] = Object.values(queues).filter(({ Properties }) => Properties.RedrivePolicy !== undefined);
       expect(requests).toMatchObject({ DeletionPolicy: 'Delete', UpdateReplacePolicy: onReplace });
     },
+  );
+});
+
+it('the outputs of two deployments need two scopes', () => {
+  const stack = createStack();
+  const scoring = createScoring({}, stack);
+  const second = new BatchScoring(stack, 'Second', { image: scoring.image });
+  scoring.addClientOutputs();
+  expect(() => second.addClientOutputs()).toThrow(
+    'Test/Second: addClientOutputs: expected a scope without outputs of another deployment, got one that has them; give',
   );
 });
 

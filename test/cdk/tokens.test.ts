@@ -56,14 +56,6 @@ describe('a rule that does not read a token holds', () => {
       ({ text }) => ({ keyPrefix: text }),
     ],
     [
-      'resultExpiry: expected only with a new result bucket, got it without one; leave it out',
-      ({ number }) => ({ resultExpiry: Duration.days(number) }),
-    ],
-    [
-      'payloadExpiry: expected only with a new payload bucket, got it without one; leave it out',
-      ({ number, bucket }) => ({ payloadBucket: bucket, payloadExpiry: Duration.days(number) }),
-    ],
-    [
       'window: expected 0 on a FIFO queue, which has no batching window, got 5; set it to 0 or use a standard queue',
       ({ number }) => ({ fifo: true, batchSize: number, window: Duration.seconds(5) }),
     ],
@@ -96,9 +88,6 @@ describe('a rule that reads a token is passed over, and so is a warning', () => 
     ],
     ['maxReceiveCount', ({ number }) => ({ maxReceiveCount: number })],
     ['resultsPerMessage', ({ number }) => ({ ...queueOnly, resultsPerMessage: number })],
-    ['resultTtl', ({ number }) => ({ results: ['table'], resultTtl: Duration.seconds(number) })],
-    ['resultExpiry', ({ number }) => ({ results: ['bucket'], resultExpiry: Duration.days(number) })],
-    ['payloadExpiry', ({ number }) => ({ payloadExpiry: Duration.days(number) })],
     ['alarmThresholds', ({ number }) => ({ alarmThresholds: { retriedPercent: number, errorPercent: number } })],
     ['keyPrefix', ({ text, bucket }) => ({ payloadBucket: bucket, keyPrefix: text, jobs: { bucket } })],
     ['queueName', ({ text }) => ({ queueProps: { queueName: text } })],

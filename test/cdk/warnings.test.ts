@@ -1,7 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Stack, Validations } from 'aws-cdk-lib';
-import { Table } from 'aws-cdk-lib/aws-dynamodb';
-import { InterfaceVpcEndpointAwsService, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { AttributeType, Table, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import {
+  GatewayVpcEndpointAwsService,
+  InterfaceVpcEndpoint,
+  InterfaceVpcEndpointAwsService,
+  SubnetType,
+  Vpc,
+} from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -105,6 +111,26 @@ describe('an imported queue, table or bucket', () => {
   });
 });
 
+describe('a table of the app', () => {
+  const warningsOfTable = (timeToLiveAttribute: string | undefined, Kind: typeof Table | typeof TableV2 = Table) => {
+    const stack = createStack();
+    const partitionKey = { name: 'messageId', type: AttributeType.STRING };
+    const resultTable = new Kind(stack, 'Table', { partitionKey, ...(timeToLiveAttribute && { timeToLiveAttribute }) });
+    return warningsWith({ results: ['table'], stores: { resultTable } }, stack);
+  };
+
+  it('is warned of where its items do not expire by the attribute of results', () => {
+    const said = (attribute: string) =>
+      'stores.resultTable: expected the TTL attribute expiresAt, because results never expire without, got ' +
+      `${attribute}; set it as the table's timeToLiveAttribute`;
+    expect(warningsOfTable(undefined)).toEqual([said('none')]);
+    expect(warningsOfTable('ttl')).toEqual([said('ttl')]);
+    expect(warningsOfTable('ttl', TableV2)).toEqual([said('ttl')]);
+    expect(warningsOfTable('expiresAt')).toEqual([]);
+    expect(warningsOfTable('expiresAt', TableV2)).toEqual([]);
+  });
+});
+
 describe('a network of your own', () => {
   const isolatedVpc = (stack: Stack) =>
     new Vpc(stack, 'Own', {
@@ -116,16 +142,32 @@ describe('a network of your own', () => {
   it.each<[string, (vpc: Vpc) => Props]>([
     ['a function', (vpc) => ({ compute: lambdaCompute({ vpc }) })],
     ['tasks', (vpc) => ({ compute: ecsCompute({ vpc }) })],
-  ])('is warned of where %s would reach nothing, and not with endpoints', (_, propsOf) => {
+  ])('is warned of where %s would reach nothing, and not with the endpoint of SQS', (_, propsOf) => {
     const stack = createStack();
-    expect(warningsWith(propsOf(isolatedVpc(stack)), stack)).toEqual([
-      'vpc: expected subnets with a way to SQS, got isolated ones of Test/Own without endpoints; add them before, such as ' +
-        "vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS }), or take subnets with a NAT gateway",
+    const vpc = isolatedVpc(stack);
+    vpc.addInterfaceEndpoint('Logs', { service: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS });
+    expect(warningsWith(propsOf(vpc), stack)).toEqual([
+      'vpc: expected subnets with a way to SQS, got isolated ones of Test/Own without its endpoint; add that before, with ' +
+        'vpc.addInterfaceEndpoint or vpc.addGatewayEndpoint, or take subnets with a NAT gateway',
     ]);
     const other = createStack();
-    const vpc = isolatedVpc(other);
+    const otherVpc = isolatedVpc(other);
+    new InterfaceVpcEndpoint(other, 'Sqs', { vpc: otherVpc, service: InterfaceVpcEndpointAwsService.SQS });
+    expect(warningsWith(propsOf(otherVpc), other)).toEqual([]);
+  });
+
+  it('is warned of where jobs reach no files and no state machine', () => {
+    const stack = createStack();
+    const vpc = isolatedVpc(stack);
     vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS });
-    expect(warningsWith(propsOf(vpc), other)).toEqual([]);
+    const wayTo = (service: string) =>
+      expect.stringContaining(`expected subnets with a way to ${service}, got isolated`);
+    expect(warningsWith({ jobs: { vpc } }, stack)).toEqual([wayTo('S3'), wayTo('Step Functions')]);
+    const other = createStack();
+    const otherVpc = isolatedVpc(other);
+    otherVpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
+    otherVpc.addInterfaceEndpoint('States', { service: InterfaceVpcEndpointAwsService.STEP_FUNCTIONS });
+    expect(warningsWith({ jobs: { vpc: otherVpc } }, other)).toEqual([]);
   });
 });
 

@@ -85,10 +85,10 @@ describe('their environment', () => {
       tracing: true,
       environment: { NODE_OPTIONS: '--no-warnings' },
       tuning: { ...amounts, ...others, ...units, providers: 'cpu' },
-      jobs: { partSize: Size.mebibytes(32) },
+      jobs: {},
     });
     expect(loadJobScoreConfig(environment)).toMatchObject({
-      ...{ defaultModel: 'tickets', logLevel: 'warn', maxPayloadBytes: 1_048_576, jobsPartBytes: 33_554_432 },
+      ...{ defaultModel: 'tickets', logLevel: 'warn', maxPayloadBytes: 1_048_576 },
       ...amounts,
       ...others,
       providers: ['cpu'],

@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { checkModelsFolder } from '../../../infra/image/modelsFolder.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
@@ -79,6 +79,16 @@ describe('the model folder', () => {
     write('words/1/model.onnx', lowerCaseModel(locale));
     if (isThere) expect(check()).not.toThrow();
     else expect(check()).toThrow(`got '${locale}'; set locale="C.UTF-8" in the graph`);
+  });
+
+  it('is refused when it is the folder of a model, or not where the process looks', () => {
+    write('digits/1/model.onnx', MODEL);
+    expect(() => checkModelsFolder(join(folder, 'digits'), undefined, 0)).toThrow(
+      `got the folder of one model, ${folder}/digits; give its parent, ${folder}`,
+    );
+    expect(() => checkModelsFolder('no-such-folder', undefined, 0)).toThrow(
+      `models: ${resolve('no-such-folder')}: expected`,
+    );
   });
 
   it('is refused when a model has no version', () => {
