@@ -259,7 +259,11 @@ function objectReader(head: LinesHead): LineReader {
         return failure('MISSING_INPUT', `input '${input}': expected the key ${preview(lost)}, got none; add it`);
       }
       for (const [column, key] of columns.entries()) {
-        const cell = list === undefined && columns.length === 1 ? onlyElement(object[key]) : object[key];
+        const cell = list === undefined ? onlyElement(object[key]) : object[key];
+        if (list === undefined && Array.isArray(cell)) {
+          const wrong = `expected one value in the key ${preview(key)}, got ${preview(cell)}; fix that row`;
+          return failure('INVALID_SHAPE', `input '${input}': ${wrong}`);
+        }
         const failed = table.inputs[index]?.write(row, column, cell);
         if (failed !== undefined) return failed;
       }

@@ -45,9 +45,10 @@ export interface ColumnReader {
   /**
    * Returns the values of some rows, with null for a missing one.
    *
+   * @param spend takes from the memory of the values: see {@link maxValues}
    * @throws Error if the pages contradict their headers or the footer
    */
-  read(rows: Rows): Promise<DecodedArray>;
+  read(rows: Rows, spend: Spend): Promise<DecodedArray>;
 }
 
 /**
@@ -62,11 +63,12 @@ export function openColumn(chunks: readonly Chunk[], inflation: Spend): ColumnRe
   if (first === undefined || top === undefined) throw new Error('no such column');
   const leaves = chunks.map((chunk) => new PageCursor(chunk, leafOf(chunk.path), inflation));
   const [only] = leaves as [PageCursor];
-  if (isFlatColumn([...first.path])) return { read: (rows) => readFlat(only, rows) };
+  if (isFlatColumn([...first.path])) return { read: (rows, spend) => readFlat(only, rows, spend) };
   return {
-    async read(rows) {
+    async read(rows, spend) {
       const values = new Map<string, DecodedArray>();
-      for (const leaf of leaves) values.set(leaf.chunk.about.path_in_schema.join('.'), await readNested(leaf, rows));
+      for (const leaf of leaves)
+        values.set(leaf.chunk.about.path_in_schema.join('.'), await readNested(leaf, rows, spend));
       assembleNested(values, top, parsersOf(top.element));
       return values.get(top.element.name) ?? [];
     },
@@ -89,9 +91,9 @@ function leafOf(path: readonly SchemaTree[]): Leaf {
   return { path, type, length, definition, repetition };
 }
 
-async function readFlat(pages: PageCursor, { from, to }: Rows): Promise<DecodedArray> {
+async function readFlat(pages: PageCursor, { from, to }: Rows, spend: Spend): Promise<DecodedArray> {
   const found: DecodedArray[] = [];
-  for (let page = await pages.at(from); page !== undefined; page = await pages.next()) {
+  for (let page = await pages.at(from, spend); page !== undefined; page = await pages.next()) {
     const [first, end] = [Math.max(0, from - page.row), Math.min(page.values, to - page.row)];
     if (first < end) found.push(flatValues(page, pages.leaf, first, end));
     if (page.row + page.values >= to) break;
@@ -140,10 +142,10 @@ function concatenate(parts: readonly DecodedArray[]): DecodedArray {
   return all;
 }
 
-async function readNested(pages: PageCursor, rows: Rows): Promise<DecodedArray> {
+async function readNested(pages: PageCursor, rows: Rows, spend: Spend): Promise<DecodedArray> {
   const { leaf } = pages;
   const found: unknown[] = [];
-  for (let page = await pages.at(rows.from); page !== undefined; page = await pages.next()) {
+  for (let page = await pages.at(rows.from, spend); page !== undefined; page = await pages.next()) {
     const { first, end, repetitions } = valuesOfRows(page, rows);
     if (first < end) {
       const definitions = page.body.levels.definition?.read(first, end - first);
@@ -217,8 +219,8 @@ class PageCursor {
   }
 
   /** Returns the page of `row`, or one before it. It starts over if the held page is past the row. */
-  async at(row: number): Promise<Page | undefined> {
-    this.#spend = budgetOf(8 * MIB + DEFLATED * this.chunk.length);
+  async at(row: number, spend: Spend): Promise<Page | undefined> {
+    this.#spend = spend;
     if (this.#page !== undefined && this.#page.row <= row) return this.#page;
     this.#page = undefined;
     [this.#offset, this.#values] = [0, 0];
@@ -338,6 +340,11 @@ const DEFLATED = 1032;
  */
 export function maxInflation(stored: number): number {
   return 32 * MIB + 4 * DEFLATED * stored;
+}
+
+/** Returns the maximum memory of the values of rows that are read together, beside 16 KiB of each. @param stored as above */
+export function maxValues(stored: number): number {
+  return 8 * MIB + DEFLATED * stored;
 }
 
 /** Maximum size of a page. It is in memory as a whole. */

@@ -4,7 +4,15 @@ import { getTreePath } from 'hyparquet/src/schema.js';
 import { messageOf } from '../core/failure.ts';
 import type { ByteRange, JobHead, JobInput, RowPiece, Span } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
-import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type Spend } from './parquetPages.ts';
+import {
+  budgetOf,
+  type Chunk,
+  type ColumnReader,
+  maxInflation,
+  maxValues,
+  openColumn,
+  type Spend,
+} from './parquetPages.ts';
 import type { IdPrefix } from './rows.ts';
 import { type Table, TableBuilder } from './table.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
@@ -33,7 +41,8 @@ export function openParquet(
       group = { number: span.group, file, columns: new Map(), inflation: budgetOf(maxInflation(file.bytes)) };
     }
     const table = new TableBuilder(head.inputs ?? [], head);
-    for (const one of spans) await decodeRows(group, contents, head, one, table);
+    const spend = budgetOf(maxValues(group.file.bytes));
+    for (const one of spans) await decodeRows(group, contents, head, one, table, spend);
     return table.finish();
   };
   return {
@@ -101,6 +110,7 @@ async function decodeRows(
   { key, inputs = [], keep }: ParquetHead,
   span: GroupRows,
   table: TableBuilder,
+  spend: Spend,
 ): Promise<void> {
   const { start, from, to } = span;
   const rows = { from: from - start, to: to - start };
@@ -109,7 +119,7 @@ async function decodeRows(
     const before = found.get(column);
     if (before !== undefined) return before;
     try {
-      const values = await columnOf(opened, contents, span.group, column).read(rows);
+      const values = await columnOf(opened, contents, span.group, column).read(rows, spend);
       found.set(column, values);
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ColumnMetaData, FileMetaData } from 'hyparquet';
-import pLimit from 'p-limit';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
 import type { JsonObject } from '../core/json.ts';
 import { givesOwnForm, type ModelDescription, type ModelFinder, takesOwnForm } from '../core/model.ts';
@@ -161,8 +160,9 @@ interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
   readonly parts: readonly Span[];
 }
 
-/** Number of files to read at a time. */
-const READING = 32;
+/** Maximum number of files to read at a time, and bytes of them: a footer takes thirty times its size when it is parsed. */
+const FILES_READ = 32;
+const BYTES_READ = 32 * 1024 * 1024;
 
 /** Cuts all files. Their columns must be those of the first. */
 async function layOutFiles(
@@ -187,24 +187,47 @@ async function layOutFiles(
     const { bucket: _, ...about } = file;
     return { ...layout, parts: layout.parts.map((span) => ({ ...about, compression: own.compression, ...span })) };
   };
-  const laidOut = await pLimit(READING).map(files, (file, index) =>
-    layOut(file, index === 0).catch((error: unknown) => throwNaming(file, error)),
-  );
-  const [{ parts: _, ...found }] = laidOut as [(typeof laidOut)[number]];
-  for (const [index, { columns, inputs }] of laidOut.entries()) {
-    if (format === 'jsonl' || isDeepStrictEqual([columns, inputs], [found.columns, found.inputs])) continue;
-    const at = columns?.findIndex((name, place) => name !== found.columns?.[place]) ?? -1;
-    const [expected, got] = [found.columns, columns].map((names) => names?.[at] ?? `${names?.length} columns`);
-    throw otherThanFirst(files[index] as InputFile, files, `the columns, in the same order (${expected})`, `${got}`);
+  const [first, ...others] = files as readonly [InputFile, ...InputFile[]];
+  const { parts, ...found } = await layOut(first, true).catch((error: unknown) => throwNaming(first, error));
+  const spans: (readonly PartFile[])[] = [parts];
+  for (const batch of batchesToRead(others, format)) {
+    const laidOut = await Promise.all(
+      batch.map(async (file) => {
+        const layout = await layOut(file, false).catch((error: unknown) => throwNaming(file, error));
+        if (format !== 'jsonl') refuseOtherColumns(file, layout, files, found);
+        return layout.parts;
+      }),
+    );
+    spans.push(...laidOut);
   }
-  return {
-    ...found,
-    parts: partsOfFiles(
-      laidOut.map(({ parts }) => parts),
-      folder,
-      deps,
-    ),
-  };
+  return { ...found, parts: partsOfFiles(spans, folder, deps) };
+}
+
+function batchesToRead(files: readonly InputFile[], format: Format): readonly (readonly InputFile[])[] {
+  const batches: InputFile[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const file of files) {
+    const own = format === 'parquet' ? Math.min(file.bytes, BYTES_READ) : MAX_HEADER_BYTES;
+    if (bytes + own > BYTES_READ || batches.at(-1)?.length === FILES_READ) {
+      batches.push([]);
+      bytes = 0;
+    }
+    batches.at(-1)?.push(file);
+    bytes += own;
+  }
+  return batches;
+}
+
+function refuseOtherColumns(
+  file: InputFile,
+  { columns, inputs }: Omit<Layout, 'parts'>,
+  files: readonly InputFile[],
+  found: Omit<Layout, 'parts'>,
+): void {
+  if (isDeepStrictEqual([columns, inputs], [found.columns, found.inputs])) return;
+  const at = columns?.findIndex((name, place) => name !== found.columns?.[place]) ?? -1;
+  const [expected, got] = [found.columns, columns].map((names) => names?.[at] ?? `${names?.length} columns`);
+  throw otherThanFirst(file, files, `the columns, in the same order (${expected})`, `${got}`);
 }
 
 function otherThanFirst({ key }: InputFile, [first]: readonly InputFile[], what: string, got: string): JobError {

