@@ -232,7 +232,7 @@ const OTHERS: readonly (readonly [what: string, name: string, file: Buffer, said
   ['nine million blank lines', 'in.jsonl.gz', gz('\n'.repeat(9_500_000)), /expected rows to score, got none/],
   ['nine million brackets', 'in.jsonl.gz', gz(`{"x":${'['.repeat(9_000_000)}`), /scored, INVALID_REQUEST 1/],
   ['a million objects', 'in.jsonl.gz', gz('{"x":'.repeat(1_000_000)), /scored, INVALID_REQUEST 1/],
-  ['four million elements', 'in.jsonl.gz', gz(`{"x":[${'1,'.repeat(4_000_000)}1]}`), /scored, INVALID_DATA 1/],
+  ['four million elements', 'in.jsonl.gz', gz(`{"x":[${'1,'.repeat(4_000_000)}1]}`), /scored, INVALID_SHAPE 1/],
   ['a line of nine million digits', 'in.jsonl.gz', gz(`{"x":1}\n${'9'.repeat(9_000_000)}`), /1 scored, INVALID_/],
   ['brackets', 'in.jsonl', Buffer.from(`{"x":${'['.repeat(9_000)}`), /scored, INVALID_JSON 1/],
   ['thousands of columns', 'in.csv', Buffer.from(`${','.repeat(9_000)}x`), /columns: expected each name once/],
