@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
@@ -307,17 +308,23 @@ function recordOf(message: Message, queueUrl: string): SQSRecord {
   return { ...record, attributes: { ...record.attributes, ...message.Attributes } };
 }
 
+/** Turns of the event loop in which the server has read and answered what a process sent before it ended. */
+const TURNS_TO_READ = 20;
+
 /** The worker, and another one when it ends without having been stopped, as ECS does. */
 async function startWorker({ variables, expire }: Starting): Promise<Running> {
   let printedBefore = '';
   let isStopped = false;
   const start = (): WorkerProcess => {
     const mine = startWorkerProcess(variables, () => {});
-    void mine.ended.then(({ code }) => {
+    void mine.ended.then(async ({ code }) => {
       if (isStopped) return;
       printedBefore += `${mine.printed()}\n`;
-      // Who ends as it was asked to hands back what it held.
-      if (code !== 0) expire();
+      // Who ends as it was asked to hands back what it held. Of others the last polls are still to be read.
+      if (code !== 0) {
+        for (let turn = 0; turn < TURNS_TO_READ; turn++) await setImmediate();
+        expire();
+      }
       worker = start();
     });
     return mine;
