@@ -55,7 +55,7 @@ export function keyOf(table: ITable | undefined): string | undefined {
   return keys.map(({ attributeName }) => `${attributeName} (${typeOf(attributeName)})`).join(' and ');
 }
 
-/** Returns the attribute by which items of a table expire, or `none`. Undefined if the table is imported. */
+/** Returns the name of a table's TTL attribute, or `none`. Undefined if the table is imported. */
 export function ttlAttributeOf(table: ITable | undefined): string | undefined {
   const resource = resourceOfTable(table);
   if (resource === undefined) return undefined;

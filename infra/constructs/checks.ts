@@ -357,8 +357,8 @@ export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan,
 }
 
 /**
- * Warns if the visibility timeout is below AWS's recommendation of six function timeouts plus the window, with which
- * throttled batches are retried before their messages become visible. Warns if there is no dead-letter queue: a message
+ * Warns if the visibility timeout is below AWS's recommendation, six function timeouts plus the window. A shorter one
+ * ends while Lambda still retries throttled batches. Warns if there is no dead-letter queue: a message
  * that ends its host returns with its batch until it expires.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html

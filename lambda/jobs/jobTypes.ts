@@ -43,8 +43,8 @@ const SPEC = z.object({
   /** Character between CSV fields. @default a comma */
   separator: separator.optional(),
   /**
-   * Value of an empty cell or null in an input of numbers or booleans, such as `nan` or `0`. In a text input an
-   * empty cell is an empty text, and null is too if this is given. @default an error
+   * Value of an empty cell or null in an input of numbers or booleans, such as `nan` or `0`. Text inputs
+   * take an empty cell as an empty text. With this setting they take null as one, too. @default an error
    */
   missing: z.string().optional(),
   /** Format of the results. A table needs rows with columns. @default jsonl */

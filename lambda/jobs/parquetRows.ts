@@ -228,7 +228,7 @@ function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Byte
   };
 }
 
-/** Bytes that cost as much to read as another GET. */
+/** Maximum gap between two ranges that one GET reads. Reading the gap takes as long as another GET. */
 const GAP_BYTES = 1024 * 1024;
 
 function mergeNearby(chunks: readonly ByteRange[]): ByteRange[] {

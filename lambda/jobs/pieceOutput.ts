@@ -3,7 +3,7 @@ import { ANSWERED, type JobStorage, type Reasons } from './jobTypes.ts';
 import type { ResultFile } from './resultFiles.ts';
 import type { Results } from './results.ts';
 
-/** Results of one piece on their way into data objects. At most two objects of them are in memory. */
+/** Results of one piece on their way into data objects. At most two objects are in memory. */
 export interface Output {
   readonly rows: number;
   /** Bytes of added results that are not put yet. */

@@ -3,7 +3,7 @@ import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
-import { type InputColumns, JobError, type Spec } from './jobTypes.ts';
+import type { InputColumns, Spec } from './jobTypes.ts';
 
 /** What JSON has no word for: integers that a double cannot hold are digits, bytes base64, what is not there null. */
 export function jsonValue(_: string, value: unknown): unknown {
@@ -156,28 +156,6 @@ export function firstObject(lines: Iterable<string>): JsonObject | undefined {
     if (isObject(value) && Object.keys(value).length > 0) return value;
   }
   return undefined;
-}
-
-/**
- * Returns the column or key of an input that is not told: the one of its name, or the one that an exporter renames to it.
- * In the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
- *
- * @param there columns or keys of the file
- * @throws JobError if several columns may be the input: a copy of a column would be taken for it
- */
-export function columnOf(input: string, there: readonly string[], inputs: readonly TensorSpec[]): string {
-  const name = input.normalize();
-  const isOfAnother = (column: string): boolean => column !== input && inputs.some((spec) => spec.name === column);
-  const alike = [...new Set(there)].filter((column) => {
-    const plain = column.normalize();
-    return (plain === name || plain.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === name) && !isOfAnother(column);
-  });
-  if (alike.length < 2) return alike[0] ?? input;
-  throw new JobError(
-    'INVALID_JOB',
-    `input '${input}': expected one column of its name, got ${alike.map((column) => preview(column)).join(', ')}, which ` +
-      `exporters give the same name; set the one that the model was trained on: --inputs '${input}=COLUMN'`,
-  );
 }
 
 /** Returns true if a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */
