@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { type Failure, isFailure } from '../core/failure.ts';
+import type { Failure } from '../core/failure.ts';
 import type { PayloadReader } from '../core/record.ts';
 import type { KeyedBody, Reply } from '../core/replies.ts';
 import type { CallOptions } from '../core/score.ts';
@@ -159,7 +159,7 @@ export class ScorerChild {
     this.#options = options;
     system.frames.on(
       'data',
-      createFrameReader<FromScorer>((frame, texts) => this.#take(frame, texts)),
+      createFrameReader<FromScorer>((frame) => this.#take(frame)),
     );
     system.blames.on(
       'data',
@@ -241,21 +241,21 @@ export class ScorerChild {
     const refusals = bodies.flatMap(({ refused = [] }, body) =>
       Array.from(refused, ([position, failure]) => ({ body, position, failure })),
     );
-    let texts: string[] = [];
+    let some: string[] = [];
     let characters = 0;
     for (const { key, body } of bodies) {
-      texts.push(key, body);
+      some.push(key, body);
       characters += body.length;
       if (characters < FRAME_CHARACTERS) continue;
-      this.#tell({ is: 'bodies', call: number }, texts);
-      texts = [];
+      this.#tell({ is: 'bodies', call: number, bodies: some });
+      some = [];
       characters = 0;
     }
-    this.#tell({ is: 'score', call: number, remainingMs, isAlone, defaults, refusals }, texts);
+    this.#tell({ is: 'score', call: number, bodies: some, remainingMs, isAlone, defaults, refusals });
   }
 
-  #tell(frame: ToScorer, texts?: readonly string[]): void {
-    if (!this.#isEnded) this.#system.frames.write(encodeFrame(frame, texts));
+  #tell(frame: ToScorer): void {
+    if (!this.#isEnded) this.#system.frames.write(encodeFrame(frame));
   }
 
   #kill(): void {
@@ -312,7 +312,7 @@ export class ScorerChild {
     return undefined;
   }
 
-  #take(frame: FromScorer, texts: readonly string[]): void {
+  #take(frame: FromScorer): void {
     const { warn, inform, assigned, loaded } = this.#options;
     switch (frame.is) {
       case 'opened':
@@ -343,7 +343,7 @@ export class ScorerChild {
         for (const work of frame.works) if (!this.#works.delete(work)) this.#endedFirst.add(work);
         break;
       case 'replies':
-        this.#takeReplies(frame, texts);
+        this.#takeReplies(frame);
         break;
       case 'done':
         this.#takeDone(frame);
@@ -365,15 +365,15 @@ export class ScorerChild {
     this.#releaseIfIdle();
   }
 
-  #takeReplies(frame: Extract<FromScorer, { is: 'replies' }>, texts: readonly string[]): void {
-    const call = this.#calls.get(frame.call);
+  #takeReplies({ call: number, replies, told }: Extract<FromScorer, { is: 'replies' }>): void {
+    const call = this.#calls.get(number);
     if (call === undefined) return;
-    for (const told of frame.told) call.tell(told);
-    const characters = texts.reduce((sum, { length }) => sum + length, 0);
-    void call.take(repliesOf(frame.replies, texts)).then(() => {
+    for (const one of told) call.tell(one);
+    const characters = replies.texts.reduce((sum, { length }) => sum + length, 0);
+    void call.take(repliesOf(replies)).then(() => {
       call.written += characters;
       if (call.written < CHARACTERS_TO_TELL) return;
-      this.#tell({ is: 'written', call: frame.call, characters: call.written });
+      this.#tell({ is: 'written', call: number, characters: call.written });
       call.written = 0;
     });
   }
@@ -396,10 +396,9 @@ export class ScorerChild {
       this.#tell({ is: 'size', ask, bytes });
       await room.promise;
     };
-    const text = await call.readPayload(pointer, { admit, signal: call.signal });
+    const read = await call.readPayload(pointer, { admit, signal: call.signal });
     this.#rooms.delete(ask);
-    if (isFailure(text)) this.#tell({ is: 'payload', ask, failure: text });
-    else this.#tell({ is: 'payload', ask, failure: undefined }, [text]);
+    this.#tell({ is: 'payload', ask, read });
   }
 
   #takeBlame(frame: Blame): void {
@@ -439,7 +438,7 @@ export class ScorerChild {
   }
 }
 
-function repliesOf({ of, notes, handedBack }: PlainReplies, texts: readonly string[]): Reply[] {
+function repliesOf({ of, texts, notes, handedBack }: PlainReplies): Reply[] {
   const answers = texts.map((text, at): Reply => ({ of: of[at] as number, text, failures: [], requests: 1 }));
   for (const { at, failures, requests } of notes) {
     answers[at] = { of: of[at] as number, text: texts[at] as string, failures: failures.map(revive), requests };

@@ -47,7 +47,7 @@ host.on('end', end);
 host.on('error', end);
 host.on(
   'data',
-  createFrameReader<ToScorer>((frame, texts) => take(frame, texts)),
+  createFrameReader<ToScorer>((frame) => take(frame)),
 );
 
 /** Kills this process after the host has ended, including what its threads are doing. */
@@ -56,12 +56,12 @@ function end(): void {
 }
 
 /** Sends a frame. All frames of one turn of the event loop are one write, which wakes the host once. */
-function tell(frame: FromScorer, texts?: readonly string[]): void {
+function tell(frame: FromScorer): void {
   if (host.writableCorked === 0) {
     host.cork();
     process.nextTick(() => host.uncork());
   }
-  host.write(encodeFrame(frame, texts));
+  host.write(encodeFrame(frame));
 }
 
 /** Writes synchronously: returns when the kernel has the frame. */
@@ -82,10 +82,10 @@ interface Scoring {
 /** Set before the host learns that the models are open. It asks for nothing earlier. */
 let scoring: Scoring | undefined;
 const calls = new Map<number, Call>();
-/** Texts of calls that have more to come. */
-const firstTexts = new Map<number, readonly (readonly string[])[]>();
+/** Bodies of calls that have more to come. */
+const firstBodies = new Map<number, readonly (readonly string[])[]>();
 /** Callbacks for answers of the host, by the number of the question. */
-const asked = new Map<number, (frame: ToScorer, text: string | undefined) => void>();
+const asked = new Map<number, (frame: ToScorer) => void>();
 let asks = 0;
 
 interface Call {
@@ -93,17 +93,17 @@ interface Call {
   written(characters: number): void;
 }
 
-function take(frame: ToScorer, texts: readonly string[]): void {
+function take(frame: ToScorer): void {
   switch (frame.is) {
     case 'open':
       void open(frame.opening);
       break;
     case 'bodies':
-      firstTexts.set(frame.call, [...(firstTexts.get(frame.call) ?? []), texts]);
+      firstBodies.set(frame.call, [...(firstBodies.get(frame.call) ?? []), frame.bodies]);
       break;
     case 'score':
-      void startCall(frame, [...(firstTexts.get(frame.call) ?? []), texts].flat());
-      firstTexts.delete(frame.call);
+      void startCall(frame, [...(firstBodies.get(frame.call) ?? []), frame.bodies].flat());
+      firstBodies.delete(frame.call);
       break;
     case 'abort':
       calls.get(frame.call)?.abort();
@@ -118,7 +118,7 @@ function take(frame: ToScorer, texts: readonly string[]): void {
       void describe(frame);
       break;
     default:
-      asked.get(frame.ask)?.(frame, texts[0]);
+      asked.get(frame.ask)?.(frame);
       break;
   }
 }
@@ -194,7 +194,7 @@ async function describe({ ask, name, version }: Extract<ToScorer, { is: 'describ
 /** Maximum length of replies that the host has not written yet. Beyond it no further runs start. */
 const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
 
-async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: readonly string[]): Promise<void> {
+async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodies: readonly string[]): Promise<void> {
   const { call, remainingMs, isAlone, defaults, refusals } = frame;
   const { repository, deps, hasPayloads, hasStages } = scoring as Scoring;
   const over = new AbortController();
@@ -230,7 +230,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
     plan: isAlone ? planAlone : plan,
     observer,
   };
-  const bodies = bodiesOf(texts, refusals);
+  const bodies = bodiesOf(keysAndBodies, refusals);
   if (isAlone) {
     for (const [index, body] of bodies.entries()) {
       if (over.signal.aborted) break;
@@ -245,11 +245,11 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
 }
 
 function bodiesOf(
-  texts: readonly string[],
+  keysAndBodies: readonly string[],
   refusals: Extract<ToScorer, { is: 'score' }>['refusals'],
 ): readonly KeyedBody[] {
-  const bodies = Array.from({ length: texts.length / 2 }, (_, index): KeyedBody => {
-    return { key: texts[2 * index] as string, body: texts[2 * index + 1] as string };
+  const bodies = Array.from({ length: keysAndBodies.length / 2 }, (_, index): KeyedBody => {
+    return { key: keysAndBodies[2 * index] as string, body: keysAndBodies[2 * index + 1] as string };
   });
   for (const [index, those] of Map.groupBy(refusals, ({ body }) => body)) {
     const refused = new Map(those.map(({ position, failure }) => [position, revive(failure)]));
@@ -290,7 +290,7 @@ function tellReplies(call: number, replies: readonly Reply[], told: readonly Tol
   );
   const of = [...answers, ...back].map((reply) => reply.of);
   const texts = answers.map(({ text }) => text);
-  tell({ is: 'replies', call, replies: { of, notes, handedBack: back.map(({ failure }) => failure) }, told }, texts);
+  tell({ is: 'replies', call, replies: { of, texts, notes, handedBack: back.map(({ failure }) => failure) }, told });
   return texts.reduce((sum, { length }) => sum + length, 0);
 }
 
@@ -367,9 +367,9 @@ function createPayloadReader(call: number): PayloadReader {
     async read(pointer, { admit }: PayloadReadOptions) {
       const ask = asks++;
       const read = Promise.withResolvers<Awaited<ReturnType<PayloadReader['read']>>>();
-      asked.set(ask, (frame, text = '') => {
+      asked.set(ask, (frame) => {
         if (frame.is === 'size') void admit(frame.bytes).then(() => tell({ is: 'room', ask }));
-        else if (frame.is === 'payload') read.resolve(frame.failure === undefined ? text : revive(frame.failure));
+        else if (frame.is === 'payload') read.resolve(typeof frame.read === 'string' ? frame.read : revive(frame.read));
       });
       tell({ is: 'read', ask, call, pointer });
       try {
