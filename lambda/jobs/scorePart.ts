@@ -33,7 +33,7 @@ import { type Checkpoint, createOutput, NOTHING, type Output, readCheckpoint } f
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import { createResultFile, type ResultFile } from './resultFiles.ts';
 import type { Rows } from './rows.ts';
-import { createRowScoring, errorOf, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
+import { createRowScoring, errorOf, MAX_SIZE_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -53,7 +53,7 @@ export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanA
 /** Creates the handler of the function with the models. It plans jobs, scores parts and skips pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
   const { scorer, partBytes, pieceBytes, observer } = deps;
-  const options = { score: scorer.score, observer, maxCharacters: MAX_CHARACTERS_HELD };
+  const options = { score: scorer.score, observer, maxSize: MAX_SIZE_HELD };
   const tableModelOf = createTableModels(scorer);
   const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
     if (event.action === 'plan') {

@@ -1,8 +1,10 @@
 import { DefaultSerializer, deserialize } from 'node:v8';
 import { type Failure, failure, type TransientCode } from '../core/failure.ts';
+import type { Body } from '../core/microBatch.ts';
 import type { ModelDescription } from '../core/model.ts';
 import type { BatchMismatch, Observer } from '../core/observer.ts';
 import type { PayloadPointer } from '../core/record.ts';
+import type { Answer } from '../core/replies.ts';
 import type { CallOptions, ScoringLimits } from '../core/score.ts';
 import type { BatchingState } from '../core/verify.ts';
 
@@ -63,15 +65,18 @@ export interface Assignment {
   readonly devices: readonly string[];
 }
 
-/** Frames from the host. `bodies` are keys and bodies in turn, because V8 serializes texts faster than objects. */
+/** Keys and bodies in turn, because V8 serializes texts faster than objects. */
+type KeysAndBodies = readonly Body[];
+
+/** Frames from the host. */
 export type ToScorer =
   | { readonly is: 'open'; readonly opening: Opening }
   /** First bodies of a call. The call starts after the others. */
-  | { readonly is: 'bodies'; readonly call: number; readonly bodies: readonly string[] }
+  | { readonly is: 'bodies'; readonly call: number; readonly bodies: KeysAndBodies }
   | {
       readonly is: 'score';
       readonly call: number;
-      readonly bodies: readonly string[];
+      readonly bodies: KeysAndBodies;
       readonly remainingMs: number;
       /** True if one request runs at a time, with nothing beside it. */
       readonly isAlone: boolean;
@@ -81,8 +86,8 @@ export type ToScorer =
     }
   | { readonly is: 'abort'; readonly call: number }
   | { readonly is: 'broken'; readonly broken: BrokenModel }
-  /** Replies with `characters` in total are written. */
-  | { readonly is: 'written'; readonly call: number; readonly characters: number }
+  /** Replies of `size` characters or bytes in total are written. */
+  | { readonly is: 'written'; readonly call: number; readonly size: number }
   | {
       readonly is: 'describe';
       readonly ask: number;
@@ -109,8 +114,8 @@ export type Told =
 export interface PlainReplies {
   readonly of: readonly number[];
   readonly texts: readonly string[];
-  /** Notes about answers, by their place in `of`. An answer without a note is the scores of one request. */
-  readonly notes: readonly { readonly at: number; readonly failures: readonly Failure[]; readonly requests: number }[];
+  /** Other fields of answers, by their place in `of`. An answer without a note is the scores of one request as text. */
+  readonly notes: readonly ({ readonly at: number } & Pick<Answer, 'failures' | 'requests' | 'outputs'>)[];
   readonly handedBack: readonly Failure<TransientCode>[];
 }
 

@@ -4,11 +4,12 @@ import { Socket } from 'node:net';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { createCostEstimator } from '../core/cost.ts';
 import { failure, isFailure, messageOf } from '../core/failure.ts';
+import type { Body } from '../core/microBatch.ts';
 import { describeModel, withDefaults } from '../core/model.ts';
 import type { Observer, WorkUnderWay } from '../core/observer.ts';
 import { type Planner, plan } from '../core/plan.ts';
 import type { PayloadReader, PayloadReadOptions, TimeLimit } from '../core/record.ts';
-import { type Answer, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { type Answer, answerSize, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import { createMemoryCeiling } from '../core/run.ts';
 import { type ReplySink, type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
@@ -83,14 +84,14 @@ interface Scoring {
 let scoring: Scoring | undefined;
 const calls = new Map<number, Call>();
 /** Bodies of calls that have more to come. */
-const firstBodies = new Map<number, readonly (readonly string[])[]>();
+const firstBodies = new Map<number, readonly (readonly Body[])[]>();
 /** Callbacks for answers of the host, by the number of the question. */
 const asked = new Map<number, (frame: ToScorer) => void>();
 let asks = 0;
 
 interface Call {
   abort(): void;
-  written(characters: number): void;
+  written(size: number): void;
 }
 
 function take(frame: ToScorer): void {
@@ -112,7 +113,7 @@ function take(frame: ToScorer): void {
       setBroken(frame.broken);
       break;
     case 'written':
-      calls.get(frame.call)?.written(frame.characters);
+      calls.get(frame.call)?.written(frame.size);
       break;
     case 'describe':
       void describe(frame);
@@ -191,10 +192,10 @@ async function describe({ ask, name, version }: Extract<ToScorer, { is: 'describ
   tell({ is: 'described', ask, model: described });
 }
 
-/** Maximum length of replies that the host has not written yet. Beyond it no further runs start. */
-const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
+/** Maximum size of replies that the host has not written yet. Beyond it no further runs start. */
+const MAX_UNWRITTEN = 4 * 1024 * 1024;
 
-async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodies: readonly string[]): Promise<void> {
+async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodies: readonly Body[]): Promise<void> {
   const { call, remainingMs, isAlone, defaults, refusals } = frame;
   const { repository, deps, hasPayloads, hasStages } = scoring as Scoring;
   const over = new AbortController();
@@ -204,8 +205,8 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodie
   let relief = Promise.withResolvers<void>();
   calls.set(call, {
     abort: () => over.abort(),
-    written(characters) {
-      unwritten -= characters;
+    written(size) {
+      unwritten -= size;
       relief.resolve();
     },
   });
@@ -218,7 +219,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodie
   const observer = createObserver(call, isAlone, (one) => told.push(one), hasStages);
   const sink: ReplySink = async (replies) => {
     unwritten += tellReplies(call, replies, takeTold());
-    while (unwritten > UNWRITTEN_CHARACTERS && !over.signal.aborted) {
+    while (unwritten > MAX_UNWRITTEN && !over.signal.aborted) {
       relief = Promise.withResolvers();
       await waitOrAbort(relief.promise, over.signal);
     }
@@ -245,11 +246,11 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodie
 }
 
 function bodiesOf(
-  keysAndBodies: readonly string[],
+  keysAndBodies: readonly Body[],
   refusals: Extract<ToScorer, { is: 'score' }>['refusals'],
 ): readonly KeyedBody[] {
   const bodies = Array.from({ length: keysAndBodies.length / 2 }, (_, index): KeyedBody => {
-    return { key: keysAndBodies[2 * index] as string, body: keysAndBodies[2 * index + 1] as string };
+    return { key: keysAndBodies[2 * index] as string, body: keysAndBodies[2 * index + 1] as Body };
   });
   for (const [index, those] of Map.groupBy(refusals, ({ body }) => body)) {
     const refused = new Map(those.map(({ position, failure }) => [position, revive(failure)]));
@@ -281,17 +282,17 @@ function withBody(index: number, deps: ScoreDependencies, observer: Observer): S
   };
 }
 
-/** @returns length of the answers */
+/** @returns size of the answers */
 function tellReplies(call: number, replies: readonly Reply[], told: readonly Told[]): number {
   const answers = replies.filter(isAnswer);
   const back = replies.filter(isHandedBack);
-  const notes = answers.flatMap(({ failures, requests }, at) =>
-    failures.length === 0 && requests === 1 ? [] : [{ at, failures, requests }],
+  const notes = answers.flatMap(({ failures, requests, outputs }, at) =>
+    failures.length === 0 && requests === 1 && outputs === undefined ? [] : [{ at, failures, requests, outputs }],
   );
   const of = [...answers, ...back].map((reply) => reply.of);
   const texts = answers.map(({ text }) => text);
   tell({ is: 'replies', call, replies: { of, texts, notes, handedBack: back.map(({ failure }) => failure) }, told });
-  return texts.reduce((sum, { length }) => sum + length, 0);
+  return answers.reduce((sum, answer) => sum + answerSize(answer), 0);
 }
 
 function isAnswer(reply: Reply): reply is Answer {
