@@ -5,6 +5,7 @@ import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
 import type { Scorer } from '../scorer/scorer.ts';
 import { noteFailure } from './finishJob.ts';
+import type { JobStorage } from './jobFiles.ts';
 import {
   cancelWatch,
   failedKey,
@@ -18,7 +19,6 @@ import {
 import {
   type FailedPiece,
   type JobHead,
-  type JobStorage,
   type Next,
   type Part,
   type PartFile,
@@ -220,7 +220,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const next = rows.isLast ? Number.POSITIVE_INFINITY : following;
     if (!isSuspect) readOn(next);
     const objectBytes = OBJECT_PIECES * head.pieceBytes;
-    const output = createOutput({ storage, place, checkpoint, objectBytes, open: () => resultFileOf(head) });
+    const output = await createOutput({ storage, place, checkpoint, objectBytes, open: () => resultFileOf(head) });
     const left = leftOf(rows, output.rows);
     const isWhole = await scorePiece(left, output, { scoring, steps, fruitless: isFirst ? fruitless : 0 });
     const overtaken = await writes.makeRoom(output.bytes);
@@ -249,7 +249,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   return overtaken === undefined ? done : { ...done, next: { piece: overtaken } };
 }
 
-function resultFileOf({ results, outputs = 'own', keep }: JobHead): ResultFile {
+function resultFileOf({ results, outputs = 'own', keep }: JobHead): Promise<ResultFile> {
   return createResultFile(results, outputs, keep);
 }
 
