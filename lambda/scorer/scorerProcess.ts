@@ -1,5 +1,6 @@
 import '../onnx/firstThread.ts';
 import { writeSync } from 'node:fs';
+import module from 'node:module';
 import { Socket } from 'node:net';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { createCostEstimator } from '../core/cost.ts';
@@ -180,6 +181,8 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
       hasStages: rest.hasStages,
     };
     tell({ is: 'opened', opened: { models: repository.models, devices: repository.maxDevices } });
+    // Node writes its compile cache when a process ends, but the scorer is killed.
+    setImmediate(() => module.flushCompileCache?.());
   } catch (error) {
     tell({ is: 'refused', error: messageOf(error) });
   }
