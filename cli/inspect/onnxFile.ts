@@ -16,6 +16,8 @@ export interface OnnxFile {
   readonly opsets: Readonly<Record<string, number>>;
   /** Operators, the most frequent first. They include those in loops, branches and functions. */
   readonly operators: readonly OperatorUse[];
+  /** Class of each column by output that the file declares as maps. */
+  readonly classes: Readonly<Record<string, readonly (number | string)[]>>;
   readonly inputs: readonly FileValue[];
   readonly outputs: readonly FileValue[];
 }
@@ -72,7 +74,8 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   const graph = model.message(MODEL.graph);
   const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
   return {
-    producer: `${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`.trim() || undefined,
+    // CatBoost's version is a report of many lines.
+    producer: firstLine(`${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`) || undefined,
     inputs: graph
       .messages(GRAPH.input)
       .map(readValue)
@@ -81,8 +84,12 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   };
 }
 
-function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators'> {
-  return withGraph(path, ({ opsets, functions, allNodes }) => {
+function firstLine(text: string): string {
+  return text.replace(/\n.*/s, '').trim();
+}
+
+function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'classes'> {
+  return withGraph(path, ({ opsets, functions, nodes, allNodes }) => {
     const uses = Map.groupBy(allNodes(), ({ domain, operator }) => `${domain}:${operator}`);
     const operators = Array.from(uses, ([key, [node, ...others]]): OperatorUse => {
       const { operator: name, domain } = node as GraphNode;
@@ -91,8 +98,15 @@ function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators'> {
     return {
       opsets: Object.fromEntries(Array.from(opsets, ([domain, version]) => [domain || ONNX_DOMAIN, version])),
       operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
+      classes: Object.fromEntries(
+        nodes.flatMap((node) => (node.operator === 'ZipMap' ? [[node.outputs[0] ?? '', classesOf(node)]] : [])),
+      ),
     };
   });
+}
+
+function classesOf(zipMap: GraphNode): (number | string)[] {
+  return zipMap.ints('classlabels_int64s') ?? zipMap.texts('classlabels_strings');
 }
 
 /** Input or output as the file describes it. */
