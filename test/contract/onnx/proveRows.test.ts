@@ -737,6 +737,11 @@ describe('a family of models that were batched and wrong', () => {
   ])('is told by its graph: %s that depends on the padded length', async (_, one, byLength) => {
     expect(await proofOf(one, 'length')).toMatchObject({ verdict: 'independent', byLength });
   });
+
+  it('does not take an index for data, though it is computed from the padded length', async () => {
+    const one = apart(`${FLAT_INDEXES}; flat = Reshape x [-1]; y = Gather flat at`, 'F[N,length]');
+    expect(await proofOf(one, 'length')).toEqual({ verdict: 'independent', operator: '', why: '', byLength: undefined });
+  });
 });
 
 describe('a graph', () => {
