@@ -84,6 +84,11 @@ export async function unfinishedPath(path: string): Promise<string> {
   return `${await targetOf(path)}.part`;
 }
 
+/** Returns the path of the note about the incomplete file at `unfinishedPath`. */
+export async function notePath(path: string): Promise<string> {
+  return `${await unfinishedPath(path)}.json`;
+}
+
 function targetOf(path: string): Promise<string> {
   return realpath(path).catch(() => path);
 }
