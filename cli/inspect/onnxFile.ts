@@ -4,6 +4,7 @@ import type { Datatype } from '../../lambda/core/tensor.ts';
 import { type GraphNode, withGraph } from '../../lambda/onnx/graph.ts';
 import { externalFiles, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
 import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
+import { classesOf } from '../../lambda/onnx/zipMaps.ts';
 
 /** Contents of an ONNX file, read without ONNX Runtime. */
 export interface OnnxFile {
@@ -103,10 +104,6 @@ function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'c
       ),
     };
   });
-}
-
-function classesOf(zipMap: GraphNode): (number | string)[] {
-  return zipMap.ints('classlabels_int64s') ?? zipMap.texts('classlabels_strings');
 }
 
 /** Input or output as the file describes it. */

@@ -740,7 +740,12 @@ describe('a family of models that were batched and wrong', () => {
 
   it('does not take an index for data, though it is computed from the padded length', async () => {
     const one = apart(`${FLAT_INDEXES}; flat = Reshape x [-1]; y = Gather flat at`, 'F[N,length]');
-    expect(await proofOf(one, 'length')).toEqual({ verdict: 'independent', operator: '', why: '', byLength: undefined });
+    expect(await proofOf(one, 'length')).toEqual({
+      verdict: 'independent',
+      operator: '',
+      why: '',
+      byLength: undefined,
+    });
   });
 });
 
