@@ -75,8 +75,7 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   const graph = model.message(MODEL.graph);
   const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
   return {
-    // CatBoost's version is a report of many lines.
-    producer: firstLine(`${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`) || undefined,
+    producer: producerOf(model),
     inputs: graph
       .messages(GRAPH.input)
       .map(readValue)
@@ -85,8 +84,10 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   };
 }
 
-function firstLine(text: string): string {
-  return text.replace(/\n.*/s, '').trim();
+function producerOf(model: Message): string | undefined {
+  const texts = [model.text(MODEL.producer), model.text(MODEL.producerVersion)];
+  // CatBoost's version is a report of many lines.
+  return texts.filter((text) => text !== '' && !text.includes('\n')).join(' ') || undefined;
 }
 
 function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'classes'> {
