@@ -269,6 +269,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   Sizes: [mixed("Div 'y': the number of rows", 'size = Size x; count = Cast size to=1; y = Div x count')],
   Ranges: [
     apart('numbers = Range 0 4 1; y = Gather x numbers axis=1'),
+    apart(
+      `${NUMBERS}; width = Shape x start=1; all = Mul width rows; own = Div all rows; end = Squeeze own; columns = Range 0 end 1; y = Gather x columns axis=1`,
+      'F[N,length]',
+    ),
     mixed("'y': a row's place in the batch enters", `${OWN_PLACES}; column = Cast places to=1; y = Add x column`),
   ],
   Slices: [
