@@ -4,6 +4,7 @@ import type { Datatype } from '../../lambda/core/tensor.ts';
 import { type GraphNode, withGraph } from '../../lambda/onnx/graph.ts';
 import { externalFiles, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
 import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
+import { classesOf } from '../../lambda/onnx/zipMaps.ts';
 
 /** Contents of an ONNX file, read without ONNX Runtime. */
 export interface OnnxFile {
@@ -74,8 +75,7 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   const graph = model.message(MODEL.graph);
   const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
   return {
-    // CatBoost's version is a report of many lines.
-    producer: firstLine(`${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`) || undefined,
+    producer: producerOf(model),
     inputs: graph
       .messages(GRAPH.input)
       .map(readValue)
@@ -84,8 +84,10 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   };
 }
 
-function firstLine(text: string): string {
-  return text.replace(/\n.*/s, '').trim();
+function producerOf(model: Message): string | undefined {
+  const texts = [model.text(MODEL.producer), model.text(MODEL.producerVersion)];
+  // CatBoost's version is a report of many lines.
+  return texts.filter((text) => text !== '' && !text.includes('\n')).join(' ') || undefined;
 }
 
 function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'classes'> {
@@ -103,10 +105,6 @@ function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'c
       ),
     };
   });
-}
-
-function classesOf(zipMap: GraphNode): (number | string)[] {
-  return zipMap.ints('classlabels_int64s') ?? zipMap.texts('classlabels_strings');
 }
 
 /** Input or output as the file describes it. */

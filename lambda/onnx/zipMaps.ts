@@ -1,4 +1,5 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
+import type { GraphNode } from './graph.ts';
 import { externalFiles } from './modelFile.ts';
 import { createReader, Message } from './protobuf.ts';
 import { isAt, lengthDelimited, rewrite, varint } from './protobufCopy.ts';
@@ -58,6 +59,11 @@ export function withTensorsForMaps(path: string): Uint8Array | undefined {
   } finally {
     closeSync(file);
   }
+}
+
+/** Returns the class of each column. */
+export function classesOf(zipMap: GraphNode): (number | string)[] {
+  return zipMap.ints('classlabels_int64s') ?? zipMap.texts('classlabels_strings');
 }
 
 function identityOf(zipMap: Message): Buffer {

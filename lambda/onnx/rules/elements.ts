@@ -58,6 +58,8 @@ function isCertain(operator: string, given: readonly Size[]): boolean {
   if (SMOOTH.has(operator)) return true;
   const [first = ONE, second = ONE] = given;
   if (operator === 'Where') return constantOf(first) !== undefined;
+  // A product is divided by one of its factors.
+  if (operator === 'Div' && first.every((size, batch) => size % (second[batch] as number) === 0)) return true;
   const isBelow = (a: Size, b: Size): boolean => a.every((size) => size > 0) && (constantOf(b) ?? 1) <= 0;
   return given.length === 2 && (isProportional(first, second) || isBelow(first, second) || isBelow(second, first));
 }

@@ -269,6 +269,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   Sizes: [mixed("Div 'y': the number of rows", 'size = Size x; count = Cast size to=1; y = Div x count')],
   Ranges: [
     apart('numbers = Range 0 4 1; y = Gather x numbers axis=1'),
+    apart(
+      `${NUMBERS}; width = Shape x start=1; all = Mul width rows; own = Div all rows; end = Squeeze own; columns = Range 0 end 1; y = Gather x columns axis=1`,
+      'F[N,length]',
+    ),
     mixed("'y': a row's place in the batch enters", `${OWN_PLACES}; column = Cast places to=1; y = Add x column`),
   ],
   Slices: [
@@ -736,6 +740,16 @@ describe('a family of models that were batched and wrong', () => {
     ],
   ])('is told by its graph: %s that depends on the padded length', async (_, one, byLength) => {
     expect(await proofOf(one, 'length')).toMatchObject({ verdict: 'independent', byLength });
+  });
+
+  it('does not take an index for data, though it is computed from the padded length', async () => {
+    const one = apart(`${FLAT_INDEXES}; flat = Reshape x [-1]; y = Gather flat at`, 'F[N,length]');
+    expect(await proofOf(one, 'length')).toEqual({
+      verdict: 'independent',
+      operator: '',
+      why: '',
+      byLength: undefined,
+    });
   });
 });
 
