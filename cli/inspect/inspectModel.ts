@@ -1,5 +1,6 @@
+import { statSync } from 'node:fs';
 import { encodeRequest } from '../../client/encodeRequest.ts';
-import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { isFailure } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import type { RequestInput } from '../../lambda/core/microBatch.ts';
 import {
@@ -16,10 +17,9 @@ import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/
 import { requestRows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
-import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
 import { hasLoop, withGraph } from '../../lambda/onnx/graph.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
-import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
+import { checkModelFile, externalFilesOf } from '../../lambda/onnx/modelFile.ts';
 import {
   decodeSamples,
   type Manner,
@@ -33,45 +33,19 @@ import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
 import { printable } from '../terminal.ts';
-import { type FileValue, type NotableOperators, notableOperators, type OnnxFile, readOnnxFile } from './onnxFile.ts';
 
 /**
  * Opens a model as a host does, with its checks, and runs sample requests.
  *
  * @param path a model folder or a `.onnx` file
  * @param providers execution providers, first choice first
- * @throws Error if there is no complete ONNX file. If the model cannot be opened, the result contains the error.
+ * @throws Error if the model cannot be opened
  */
 export async function inspectModel(path: string, providers: readonly string[]): Promise<Inspection> {
   const location = await locate(path);
-  checkModelFile(location.path);
-  const { inputs, outputs, operators, ...file } = readOnnxFile(location.path);
-  const found = {
-    model: location.name,
-    version: location.version,
-    path: location.path,
-    file,
-    nodes: operators.reduce((sum, { count }) => sum + count, 0),
-    operators,
-    inputs,
-    outputs,
-  };
-  try {
-    const { hasLengths, ...opened } = await open(location, path, providers, outputs);
-    return { ...found, ...opened, notableOperators: notableOperators(operators, hasLengths) };
-  } catch (error) {
-    return { ...found, error: messageOf(error), notableOperators: notableOperators(operators, true) };
-  }
-}
-
-async function open(
-  { path: filePath, folder }: ModelLocation,
-  path: string,
-  providers: readonly string[],
-  offered: readonly FileValue[],
-) {
+  const { path: file, folder } = location;
+  checkModelFile(file);
   const warnings: string[] = [];
-  let probes = 0;
   const scorer = await openScorer({
     repository: { path },
     load: {
@@ -82,28 +56,32 @@ async function open(
     },
     limits: OFFLINE_LIMITS,
     checkPercent: 0,
-    warn: (warning) => warnings.push(warning.replace(`${filePath}: `, '')),
-    loaded: (rows) => {
-      probes = rows;
-    },
+    warn: (warning) => warnings.push(warning.replace(`${file}: `, '')),
   });
   try {
     const model = await scorer.find(undefined, undefined);
     if (isFailure(model)) throw new Error(model.message);
     const config = readModelConfig(folder);
-    const samples = await sampleRequests(model, scorer.score, await readSampleLines(folder), filePath, config.warmup);
+    const samples = await sampleRequests(model, scorer.score, await readSampleLines(folder), file, config.warmup);
     const { ragged } = model;
-    const computed = new Set(model.outputs.map(({ name }) => name));
-    const leftOut = offered.map(({ name }) => name).filter((name) => !computed.has(name));
     return {
-      hasLengths: symbolicAxes(model).length > 0,
+      model: location.name,
+      version: location.version,
+      path: file,
+      bytes: sum([file, ...externalFilesOf(file)].map((one) => statSync(one).size)),
       inputs: model.inputs.map((spec, index) => valueFrom(spec, ragged?.inputs[index]?.axis)),
       outputs: model.outputs.map((spec, index) => valueFrom(spec, ragged?.outputs[index])),
-      opened: { ...aboutModel(model), leftOut, probes, warnings, ...samples },
+      ...aboutModel(model),
+      warnings,
+      ...samples,
     };
   } finally {
     await scorer.close();
   }
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, value) => all + value, 0);
 }
 
 function aboutModel(model: ModelDescription) {
@@ -136,42 +114,21 @@ function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {
   };
 }
 
-/**
- * Inspection of a model, with the members of `--json`. If the model cannot be opened, it contains the facts of the
- * file.
- */
+/** Inspection of a model, with the members of `--json`. */
 export interface Inspection {
   readonly model: string;
   readonly version: string;
   readonly path: string;
-  readonly file: Omit<OnnxFile, 'inputs' | 'outputs' | 'operators'>;
-  readonly nodes: number;
-  readonly operators: OnnxFile['operators'];
-  readonly notableOperators: readonly NotableOperators[];
+  /** Size of the file and of the weights beside it. */
+  readonly bytes: number;
   /** Inputs that requests provide. */
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
-  /** Undefined if the model cannot be opened. */
-  readonly opened?: Opened | undefined;
-  /** Reason why the model cannot be opened. */
-  readonly error?: string | undefined;
-}
-
-/** Input or output, with the shape that the model declares. */
-export interface Value extends FileValue {
-  readonly batchAxis?: number;
-  /** Axis along which requests may differ in size. */
-  readonly raggedAxis?: number;
-}
-
-export interface Opened {
   /** Verdict on the independence of rows, from the graph. */
   readonly verdict: Independence;
   readonly sharesRuns: boolean;
   /** Evidence for the verdict, with the node that decides. */
   readonly evidence: string;
-  /** Number of rows that were run alone and in a batch at start. 0 if the graph decides. */
-  readonly probes: number;
   readonly maxBatchRows: number;
   /** Row counts that the model accepts. Empty if it accepts any. */
   readonly allowedSizes: readonly number[];
@@ -183,8 +140,6 @@ export interface Opened {
   /** Axes of any size that requests in a run must share. */
   readonly openAxes: readonly string[];
   readonly constants: readonly string[];
-  /** Outputs that config.json leaves out. */
-  readonly leftOut: readonly string[];
   readonly hasTransform: boolean;
   readonly warnings: readonly string[];
   readonly samples: readonly Sample[];
@@ -194,7 +149,18 @@ export interface Opened {
   readonly failed?: FailedRequest | undefined;
 }
 
-/** Request that the model did not answer in each of its forms. */
+/** Input or output, with the shape that the model declares. */
+export interface Value {
+  readonly name: string;
+  readonly datatype: string;
+  /** Sizes and names of open axes. Undefined if the model declares no shape. */
+  readonly shape: readonly (number | string)[] | undefined;
+  readonly batchAxis: number | undefined;
+  /** Axis along which requests may differ in size. */
+  readonly raggedAxis?: number;
+}
+
+/** Request that the model did not answer. */
 export interface FailedRequest {
   /** File and line of the request, or a note that it is generated. */
   readonly place: string;
@@ -208,21 +174,15 @@ export type SampleResult = Readonly<Record<string, unknown>>;
 /** Request that the model has answered, as one line of JSON. */
 export interface Sample {
   readonly json: string;
-  /** Undefined if the model's transform has its own form. */
-  readonly binary: string | undefined;
   readonly answer: SampleResult;
 }
 
-type Samples = Pick<Opened, 'samples' | 'isMadeUp' | 'noSample' | 'failed'>;
+type Samples = Pick<Inspection, 'samples' | 'isMadeUp' | 'noSample' | 'failed'>;
 
-interface Texts {
-  readonly place: string;
-  readonly json: string;
-  readonly binary: string | undefined;
-}
+type Text = Omit<FailedRequest, 'reason'>;
 
 /**
- * Returns requests that the model has answered, in both forms, with the answers as text. They come from
+ * Returns requests that the model has answered, with the answers. They come from
  * `samples.jsonl`, or are generated if there is none.
  *
  * @param score scores requests of the model
@@ -255,7 +215,7 @@ export async function sampleRequests(
   }
   let first: FailedRequest | undefined;
   for (const rows of madeUpInputs(model, warmUp)) {
-    const texts = rows.map((inputs, index) => textsOf(model, inputs, `sample-${index + 1}`, 'a made-up request'));
+    const texts = rows.map((inputs, index) => textOf(model, inputs, `sample-${index + 1}`, 'a made-up request'));
     const { samples, failed } = await answered(texts, scoring);
     if (samples.length > 0) return { samples, isMadeUp: true };
     first ??= failed;
@@ -275,16 +235,15 @@ function none(noSample: string): Samples {
   return { samples: [], isMadeUp: true, noSample };
 }
 
-/** Returns the requests that have scores in both forms. */
-async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<Pick<Samples, 'samples' | 'failed'>> {
+/** Returns the requests that have scores. */
+async function answered(texts: readonly Text[], scoring: RowScoring): Promise<Pick<Samples, 'samples' | 'failed'>> {
   const samples: Sample[] = [];
   let first: FailedRequest | undefined;
-  for (const { place, json, binary } of texts) {
-    const forms = binary === undefined ? [json] : [json, binary];
-    const { single } = await scoring.score(requestRows([...forms.keys()], forms));
-    const failed = single.flatMap((result) => result?.failures ?? [])[0];
-    const answer = single[0]?.text;
-    if (failed === undefined && answer !== undefined) samples.push({ json, binary, answer: withoutMessageId(answer) });
+  for (const { place, json } of texts) {
+    const { single } = await scoring.score(requestRows([0], [json]));
+    const [result] = single;
+    const [failed] = result?.failures ?? [];
+    if (result !== undefined && failed === undefined) samples.push({ json, answer: withoutMessageId(result.text) });
     else first ??= { place, json, reason: failed?.message ?? 'no answer' };
   }
   return { samples, failed: first };
@@ -299,15 +258,13 @@ function withoutMessageId(text: string): SampleResult {
  * Returns the lines as producers send them if the model has a transform. Otherwise it converts them to the canonical
  * form.
  */
-async function realTexts(model: Model, hasOwnForm: boolean, lines: SampleLines): Promise<Texts[]> {
+async function realTexts(model: Model, hasOwnForm: boolean, lines: SampleLines): Promise<Text[]> {
   const placeOf = (index: number): string => `${lines.path}:${lines.lines[index]?.number}`;
   if (hasOwnForm) {
-    return lines.lines.map(({ line }, index) => {
-      return { place: placeOf(index), json: ownForm(model, line, index), binary: undefined };
-    });
+    return lines.lines.map(({ line }, index) => ({ place: placeOf(index), json: ownForm(model, line, index) }));
   }
   const requests = await decodeSamples(lines, model);
-  return requests.map(({ inputs, id }, index) => textsOf(model, inputs, id ?? `sample-${index + 1}`, placeOf(index)));
+  return requests.map(({ inputs, id }, index) => textOf(model, inputs, id ?? `sample-${index + 1}`, placeOf(index)));
 }
 
 /** Adds the model's name to a request, so that every deployment accepts it. */
@@ -318,18 +275,14 @@ function ownForm({ name }: Model, line: string, index: number): string {
   return printable(encodeRequest({ body: { id: `sample-${index + 1}`, ...rest, model_name: name } }, 'json'));
 }
 
-function textsOf(model: Model, inputs: readonly RequestInput[], id: string, place: string): Texts {
+function textOf(model: Model, inputs: readonly RequestInput[], id: string, place: string): Text {
   const tensors = model.inputs.map((spec, index): [string, RequestInput] => {
     const { datatype, shape, data } = inputs[index] as RequestInput;
     const elements = isBase64Data(data) ? decodeAll(data, datatype, shape) : data;
     return [spec.name, moveAxis({ datatype, shape, data: elements }, 0, spec.batchAxis ?? 0)];
   });
   const request = { id, model: model.name, inputs: Object.fromEntries(tensors) } as Parameters<typeof encodeRequest>[0];
-  return {
-    place,
-    json: printable(encodeRequest(request, 'json')),
-    binary: printable(encodeRequest(request, 'binary')),
-  };
+  return { place, json: printable(encodeRequest(request, 'json')) };
 }
 
 const MANNERS: readonly Manner[] = ['unit', 'ones', 'small', 'zeros'];

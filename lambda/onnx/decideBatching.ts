@@ -10,7 +10,6 @@ export type Batching = 'trust' | 'alone';
 
 export interface Decided {
   readonly model: Model;
-  readonly probes: number;
   /** Decision and reason, for the start log. */
   readonly found: string;
   readonly warnings: readonly string[];
@@ -56,14 +55,12 @@ function rowsToTry(model: Model, { samples, hasLoop, ranAt }: Known): readonly P
 
 function decide(model: Model, { proof, batching, differs }: Known, tried: RowTrial | undefined): Decided {
   const { verdict, why } = proof;
-  const probes = tried?.rows ?? 0;
   const decided = (sharing: 'compared' | 'trusted', evidence: string): Decided => {
-    return { model: { ...model, independence: verdict, sharing, evidence }, probes, found: evidence, warnings: [] };
+    return { model: { ...model, independence: verdict, sharing, evidence }, found: evidence, warnings: [] };
   };
   const runAlone = (evidence: string, warnings: readonly string[] = []): Decided => {
     return {
       model: alone({ ...model, independence: verdict, evidence }),
-      probes,
       found: `${ALONE}: ${evidence}`,
       warnings,
     };

@@ -79,7 +79,6 @@ export interface ModelStart {
   /** Time from then until it was open. */
   readonly loadMs: number;
   readonly warmUpMs: number;
-  readonly probes: number;
   /** Number of threads of a run. Undefined if ONNX Runtime chooses. */
   readonly threads: number | undefined;
 }
@@ -143,7 +142,7 @@ export async function loadModel(
     options.assigned?.(assignment);
     const threads = await session.endWarmUp();
     const loadMs = openedAt - startedAt - libraryMs;
-    options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
+    options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, threads });
     if (packsLater && !options.isShortLived) {
       const withThreads = { ...(threads !== undefined && { intraOpNumThreads: threads }), ...sessionOptions };
       session

@@ -10,7 +10,6 @@ export interface RowTrial {
   readonly outcome: 'agree' | 'differ' | 'untried';
   /** Observation, or the reason why there is none. */
   readonly seen: string;
-  readonly rows: number;
 }
 
 /** Batch sizes: small ones, and one that exceeds the vectors of any processor. */
@@ -24,7 +23,7 @@ const SIZES = [3, 8, 33];
  * @throws ModelUnavailableError, RunOverdueError
  */
 export async function tryRows(model: Model, probes: readonly Part[]): Promise<RowTrial> {
-  const trial = (outcome: RowTrial['outcome'], seen: string): RowTrial => ({ outcome, seen, rows: probes.length });
+  const trial = (outcome: RowTrial['outcome'], seen: string): RowTrial => ({ outcome, seen });
   const sizes = (model.allowedSizes.length > 0 ? model.allowedSizes : SIZES).filter(
     (size) => size > 1 && size <= model.maxBatchRows,
   );

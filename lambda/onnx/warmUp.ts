@@ -41,7 +41,6 @@ export interface PrepareOptions {
 export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'sizes'> {
   /** Shortest run of each size. */
   readonly measured: readonly MeasuredRun[];
-  readonly probes: number;
   readonly found: string;
   readonly warnings: readonly string[];
 }
@@ -124,7 +123,7 @@ async function warmUpAndCheck(
   await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
   const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
   const differs = differenceByRows(runs, warmed.model.isCoarse);
-  const { model, probes, found, warnings } = await decideBatching(warm.model, {
+  const { model, found, warnings } = await decideBatching(warm.model, {
     ...options,
     ranAt: warm.sizes,
     differs,
@@ -135,7 +134,6 @@ async function warmUpAndCheck(
     model,
     bakedRows: warm.bakedRows,
     sizes: warm.sizes,
-    probes,
     found: [...sizesOfRuns, found, ...(padding === undefined ? [] : [padding.seen])].join('; '),
     warnings: [...problems, ...warnings, ...(padding?.problem === undefined ? [] : [padding.problem])],
   };

@@ -133,8 +133,6 @@ export type FromScorer =
   /** Warning of Node, or of a package that a transform imports. */
   | { readonly is: 'warning'; readonly name: string; readonly message: string }
   | { readonly is: 'assigned'; readonly assignment: Assignment }
-  /** A model was loaded, and `probes` rows were compared. */
-  | { readonly is: 'loaded'; readonly probes: number }
   /** The main thread is running its event loop while a transform is at work. */
   | { readonly is: 'alive' };
 

@@ -43,8 +43,6 @@ export interface ScorerOptions {
   readonly inform?: ((message: string) => void) | undefined;
   /** Takes the provider and devices of a loaded model. @default ignored */
   readonly assigned?: ((assignment: Assignment) => void) | undefined;
-  /** Takes the number of rows that were compared when a model was loaded. @default ignored */
-  readonly loaded?: ((probes: number) => void) | undefined;
   /** Called for each lost process, but not for one that `close` ends. @default ignored */
   readonly onLost?: ((error: Error) => void) | undefined;
 }
@@ -150,18 +148,7 @@ interface Starting {
 
 /** Starts a process, or uses the one that was started early, and opens the models in it. */
 function startOpening(
-  {
-    repository,
-    load,
-    limits,
-    checkPercent,
-    payloads,
-    hasStages = false,
-    warn,
-    inform,
-    assigned,
-    loaded,
-  }: ScorerOptions,
+  { repository, load, limits, checkPercent, payloads, hasStages = false, warn, inform, assigned }: ScorerOptions,
   heldByOthers: number,
   { which, mismatches, broken, onHang }: Starting,
 ): ScorerChild {
@@ -182,7 +169,6 @@ function startOpening(
     warn,
     inform: which === 'first' ? inform : undefined,
     assigned,
-    loaded,
     onHang,
   });
 }

@@ -60,7 +60,6 @@ export interface ChildOptions {
   readonly warn: (message: string) => void;
   readonly inform?: ((message: string) => void) | undefined;
   readonly assigned?: ((assignment: Assignment) => void) | undefined;
-  readonly loaded?: ((probes: number) => void) | undefined;
   /** Called if the process hangs. The process is killed when this resolves. @default immediately */
   readonly onHang?: (() => Promise<void>) | undefined;
 }
@@ -313,7 +312,7 @@ export class ScorerChild {
   }
 
   #take(frame: FromScorer, texts: readonly string[]): void {
-    const { warn, inform, assigned, loaded } = this.#options;
+    const { warn, inform, assigned } = this.#options;
     switch (frame.is) {
       case 'opened':
         this.#opened.resolve(frame.opened);
@@ -332,9 +331,6 @@ export class ScorerChild {
         break;
       case 'assigned':
         assigned?.(frame.assignment);
-        break;
-      case 'loaded':
-        loaded?.(frame.probes);
         break;
       case 'described':
         this.#takeDescription(frame);

@@ -148,7 +148,6 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
     inform: (message: string) => tell({ is: 'inform', message }),
     assigned: ({ provider, devices }: { provider: string; devices: readonly string[] }) =>
       tell({ is: 'assigned', assignment: { provider, devices } }),
-    loaded: ({ probes }: { probes: number }) => tell({ is: 'loaded', probes }),
     opens(model: string) {
       const work = works++;
       blame({ is: 'opens', work, model });

@@ -55,7 +55,7 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
     },
   });
   if (start === undefined) throw new Error('expected the model to be loaded, it was not');
-  const { threads, probes: _, ...took } = start;
+  const { threads, ...took } = start;
   const [provider] = config.providers ?? task.providers.map((name) => ({ name }));
   const started: Started = {
     model: model.name,

@@ -58,7 +58,7 @@ export interface Started {
   /** Maximum number of rows in a run that config.json and the option allow. */
   readonly maxRows: number;
   readonly safety: ProfileFile['safety'];
-  readonly start: Omit<ModelStart, 'threads' | 'probes'> & { readonly processMs: number };
+  readonly start: Omit<ModelStart, 'threads'> & { readonly processMs: number };
   readonly threads: number;
   /** True if config.json sets the number of threads, so that no other number is measured. */
   readonly hasGivenThreads: boolean;
