@@ -47,7 +47,6 @@ BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Withou
 ${CONFIG_KEYS.modelsUri}, ${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize},
 ${CONFIG_KEYS.windowSeconds} and ${CONFIG_KEYS.results} stand in for it. The queues, tables
 and buckets are always the local ones; models alone may come from AWS, from an s3:// URI.
-When files of the model repository change, the models are loaded again.
 `;
 
 /** Models of the repository. The package has none and uses `models` in the working directory. */

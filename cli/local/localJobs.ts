@@ -36,7 +36,6 @@ export interface LocalJobs {
   readonly whereabouts: Readonly<Record<string, string>>;
   /** Returns the status of the latest jobs, the newest last, with the rows so far of those that run. */
   newest(): Promise<LocalJobStatus[]>;
-  cancel: Jobs['cancel'];
   stop(): Promise<void>;
 }
 
@@ -89,7 +88,6 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
       sfnEndpoint: states.endpoint,
     },
     newest: createNewest(states, client, progress),
-    cancel: client.cancel,
     async stop() {
       sfn.destroy();
       await states.stop();

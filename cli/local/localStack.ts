@@ -64,11 +64,9 @@ export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly sqs: SQSClient;
   readonly config: Config;
   readonly scorer: Scorer;
-  /** Loads the models again, and serves them as soon as they are loaded. @throws Error if none can be served */
-  reload(): Promise<void>;
   /** Addresses for jobs, with the names of the client's options as keys. Undefined if jobs are off. */
   readonly jobs: Readonly<Record<string, string>> | undefined;
-  readonly jobControl: Pick<LocalJobs, 'newest' | 'cancel'> | undefined;
+  readonly jobControl: Pick<LocalJobs, 'newest'> | undefined;
   /** Starts an event source mapping for each shard. */
   startMapping(batching: Batching): EventSourceMapping;
 }
@@ -91,9 +89,14 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
   const { clients, queues, ...places } = services;
   const { environment, telemetry, warn, warnOfModels = warn, through, announce = async () => {} } = options;
   const config = loadConfig(environmentOf(services, options));
-  const open = () => compose(config, { clients, telemetry, warn: warnOfModels, announce, leavesOutBroken: true });
-  const composition = await open();
-  const { scorer, replace } = replaceable(composition.scorer);
+  const composition = await compose(config, {
+    clients,
+    telemetry,
+    warn: warnOfModels,
+    announce,
+    leavesOutBroken: true,
+  });
+  const { scorer, scoring } = composition;
   let jobs: LocalJobs | undefined;
   try {
     const given = { s3: clients.s3(), ...queues, scorer, telemetry, config, environment, announce, say: warn };
@@ -102,17 +105,15 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
     await scorer.close();
     throw error;
   }
-  const { scoring } = composition;
   // The wrapper applies only to messages, because jobs write elsewhere.
   const writer = through?.(scoring.writer) ?? scoring.writer;
-  const handler = createHandler({ ...composition, scoring: { ...scoring, score: scorer.score, writer } });
+  const handler = createHandler({ ...composition, scoring: { ...scoring, writer } });
   return {
     ...places,
     queues,
     sqs: clients.sqs,
     config,
     scorer,
-    reload: async () => replace((await open()).scorer),
     jobs: jobs?.whereabouts,
     jobControl: jobs,
     startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) {
@@ -136,36 +137,6 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
       await services.stop();
     },
   };
-}
-
-/** Returns a scorer whose models can be replaced. Calls that have begun end with the models that they began with. */
-function replaceable(first: Scorer) {
-  let current = { scorer: first, calls: new Set<Promise<unknown>>() };
-  const scorer: Scorer = {
-    get models() {
-      return current.scorer.models;
-    },
-    get devices() {
-      return current.scorer.devices;
-    },
-    score(...call) {
-      const { calls, scorer } = current;
-      const scored = Promise.resolve(scorer.score(...call));
-      calls.add(scored);
-      const ended = (): void => void calls.delete(scored);
-      scored.then(ended, ended);
-      return scored;
-    },
-    find: (name, version) => current.scorer.find(name, version),
-    close: () => current.scorer.close(),
-  };
-  const replace = async (next: Scorer): Promise<void> => {
-    const before = current;
-    current = { scorer: next, calls: new Set() };
-    await Promise.allSettled(before.calls);
-    await before.scorer.close();
-  };
-  return { scorer, replace };
 }
 
 /** Returns the environment of the function that scores messages. It excludes the settings of jobs. */

@@ -1,5 +1,3 @@
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
 import {
   GetQueueAttributesCommand,
   type QueueAttributeName,
@@ -8,9 +6,9 @@ import {
 } from '@aws-sdk/client-sqs';
 import * as z from 'zod';
 import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsMessages.ts';
-import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { isFailure } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
-import { deployedFiles, isForPeople, walkModels } from '../../lambda/onnx/findModels.ts';
+import { walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { readSampleLines } from '../../lambda/onnx/probes.ts';
 import type { DescribedModel } from '../../lambda/scorer/frames.ts';
@@ -35,16 +33,16 @@ interface ServedPage {
   stop(): Promise<void>;
 }
 
-/**
- * Starts the local stack with its event source mapping, serves the page that shows it, and loads the models again when
- * their files change.
- */
+/** Starts the local stack with its event source mapping, and serves the page that shows it. */
 export async function servePage({ batching, ...options }: ServePageOptions): Promise<ServedPage> {
   const monitor = createMonitor();
-  const models = createShownModels(options.modelsDirectory, options.warn);
+  const warnings: string[] = [];
   const stack = await startLocalStack({
     ...options,
-    warnOfModels: models.warn,
+    warnOfModels(message) {
+      warnings.push(message);
+      options.warn(message);
+    },
     telemetry: monitor.alsoTelling(options.telemetry),
     through: monitor.through,
     async announce(announcements) {
@@ -54,20 +52,18 @@ export async function servePage({ batching, ...options }: ServePageOptions): Pro
   let mapping: EventSourceMapping | undefined;
   let page: PageServer | undefined;
   const stop = async (): Promise<void> => {
-    await models.stop();
     await page?.close();
     await mapping?.stop();
     await stack.stop();
   };
   try {
-    await models.show(stack);
+    const models = await lookAtModels(stack, options.modelsDirectory);
     mapping = stack.startMapping({ ...batching, around: monitor.around(batching.batchSize) });
     page = await startPageServer({
       port: options.pagePort,
       preferredPort: (Number(new URL(stack.queues.endpoint).port) + 1) % 65_536,
-      controls: createControls(stack, batching, monitor, models.seen),
+      controls: createControls(stack, batching, monitor, { models, warnings }),
     });
-    models.follow(stack);
     return { stack, page: page.url, stop };
   } catch (error) {
     await stop();
@@ -77,49 +73,35 @@ export async function servePage({ batching, ...options }: ServePageOptions): Pro
 
 const MAX_TIMES = 1_000;
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000), times: z.int().min(1).max(MAX_TIMES) });
-const CANCEL = z.strictObject({ job: z.string().max(256) });
-const FIND = z.strictObject({ messageId: z.string().min(1).max(256) });
 
 function createControls(
   stack: LocalStack,
   { batchSize, windowSeconds }: Batching,
   monitor: Monitor,
-  models: () => Pick<State, 'models' | 'warnings'>,
+  models: Pick<State, 'models' | 'warnings'>,
 ): Record<string, Control> {
   const { sqs, queues } = stack;
   const { endpoint, requestQueueUrl } = queues;
   return {
     async '/state'(): Promise<State> {
       const [lying, jobs] = await Promise.all([lookAtQueues(sqs, queues), lookAtJobs(stack)]);
-      const settings = { endpoint, requestQueueUrl, batchSize, windowSeconds };
-      return { ...settings, ...models(), jobs, queues: lying, ...monitor.seen() };
+      return { endpoint, batchSize, windowSeconds, ...models, jobs, queues: lying, ...monitor.seen() };
     },
     async '/ask'(asked) {
-      const expected = `{"body": …, "times": …}, a text of 1 to 60,000 characters and 1 to ${MAX_TIMES}`;
-      const { body, times } = parsed(ASK, asked, expected);
-      return { messageId: await send(sqs, requestQueueUrl, body, times) };
-    },
-    async '/cancel'(asked) {
-      const { job } = parsed(CANCEL, asked, '{"job": …}, the name of a job');
-      await stack.jobControl?.cancel(job);
-      return { job };
-    },
-    '/find'(asked) {
-      const { messageId } = parsed(FIND, asked, '{"messageId": …}, a message ID or its beginning');
-      return { results: monitor.find(messageId) };
+      const { success, data } = ASK.safeParse(asked);
+      if (!success) {
+        throw new Error(
+          `body: expected {"body": …, "times": …}, a text of 1 to 60,000 characters and 1 to ${MAX_TIMES}, got something else`,
+        );
+      }
+      return monitor.answerTo(await send(sqs, requestQueueUrl, data.body, data.times));
     },
   };
 }
 
-function parsed<T>(schema: z.ZodType<T>, body: unknown, expected: string): T {
-  const { success, data } = schema.safeParse(body);
-  if (!success) throw new Error(`body: expected ${expected}, got something else`);
-  return data;
-}
-
 /** Sends a message `times` times through SQS. @returns the ID of the last one, whose answer the page shows */
-async function send(sqs: SQSClient, QueueUrl: string, MessageBody: string, times: number): Promise<string | undefined> {
-  let last: string | undefined;
+async function send(sqs: SQSClient, QueueUrl: string, MessageBody: string, times: number): Promise<string> {
+  let last = '';
   for (let left = times; left > 0; left -= MAX_BATCH_ENTRIES) {
     const Entries = Array.from({ length: Math.min(left, MAX_BATCH_ENTRIES) }, (_, index) => ({
       Id: String(index),
@@ -128,80 +110,9 @@ async function send(sqs: SQSClient, QueueUrl: string, MessageBody: string, times
     }));
     const { Successful = [], Failed = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
     if (Failed.length > 0) throw new Error(`expected SQS to take the message, got: ${Failed[0]?.Message}`);
-    last = Successful.find(({ Id }) => Id === String(left - 1))?.MessageId;
+    last = Successful.find(({ Id }) => Id === String(left - 1))?.MessageId ?? last;
   }
   return last;
-}
-
-const FOLLOW_MS = 1_000;
-
-/** Creates the view of the models, and reloads them when their files change. */
-function createShownModels(directory: string, say: (message: string) => void) {
-  let models: readonly ModelSeen[] = [];
-  let warnings: string[] = [];
-  let following: NodeJS.Timeout | undefined;
-  let reloading = Promise.resolve();
-
-  const warn = (message: string): void => {
-    warnings.push(message);
-    say(message);
-  };
-  const show = async (stack: LocalStack): Promise<void> => {
-    models = await lookAtModels(stack, directory);
-  };
-  const reload = async (stack: LocalStack): Promise<void> => {
-    const before = warnings;
-    warnings = [];
-    try {
-      await stack.reload();
-      await show(stack);
-      say(
-        `models changed, and are loaded again: ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}`,
-      );
-    } catch (error) {
-      warnings = before;
-      warn(`models changed, and those from before are served: ${messageOf(error)}`);
-    }
-  };
-  return {
-    warn,
-    show,
-    seen: () => ({ models, warnings }),
-    /** Looks at the files each second. It reloads them when they have changed and stayed equal for a second. */
-    follow(stack: LocalStack): void {
-      let [served, before] = [stampOf(directory), stampOf(directory)];
-      const look = async (): Promise<void> => {
-        const stamp = stampOf(directory);
-        if (stamp !== served && stamp === before) {
-          served = stamp;
-          reloading = reload(stack);
-          await reloading;
-        }
-        before = stamp;
-        following?.refresh();
-      };
-      following = setTimeout(() => void look(), FOLLOW_MS).unref();
-    },
-    async stop(): Promise<void> {
-      clearTimeout(following);
-      following = undefined;
-      await reloading;
-    },
-  };
-}
-
-/** Returns a text that changes with the files of the repository that a host reads. */
-function stampOf(directory: string): string {
-  try {
-    const files = deployedFiles(directory).filter((file) => !isForPeople(file));
-    const stamps = files.map((file) => {
-      const { mtimeMs, size } = statSync(join(directory, file));
-      return `${file} ${mtimeMs} ${size}`;
-    });
-    return [...walkModels(directory).map(({ name }) => name), ...stamps].join('\n');
-  } catch (error) {
-    return messageOf(error);
-  }
 }
 
 const MAX_SAMPLE_CHARACTERS = 32_768;

@@ -6,7 +6,7 @@ import type { CloseReason, MicroBatchReport } from '../../lambda/core/observer.t
 import type { MessageRecord, Outcome, Result, ResultWriter, WriteStatus } from '../../lambda/core/record.ts';
 import { BATCH_ENDED } from '../local/gather.ts';
 import type { Around, Batch } from '../local/localMapping.ts';
-import type { InvocationSeen, ResultSeen, SecondSeen, State } from './wire.ts';
+import type { AnswerSeen, InvocationSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
 /** Monitor of the function's work. It keeps a limited number of the newest events. */
 export interface Monitor {
@@ -16,16 +16,14 @@ export interface Monitor {
   around(batchSize: number): Around;
   /** Writes the results of messages. Results of messages from the page go only to the page. */
   through(writer: ResultWriter): ResultWriter;
-  /** Returns the kept results whose message ID begins with a text, the newest last. */
-  find(messageId: string): readonly ResultSeen[];
+  /** Resolves with the answer to a message that the page awaits, when the invocation that answered it has ended. */
+  answerTo(messageId: string): Promise<AnswerSeen>;
   seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results'>;
 }
 
 const INVOCATIONS_KEPT = 10;
-const RESULTS_SHOWN = 6;
-/** Number of results that can be searched. */
-const RESULTS_KEPT = 500;
-const AWAITED_KEPT = 16;
+const RESULTS_KEPT = 6;
+const AWAITED_KEPT = 64;
 
 export function createMonitor(now: () => number = Date.now): Monitor {
   const current = new AsyncLocalStorage<OngoingInvocation>();
@@ -35,12 +33,18 @@ export function createMonitor(now: () => number = Date.now): Monitor {
     answered: 0,
     errors: {} as Record<string, number>,
     retries: {} as Record<string, number>,
-    models: {} as Record<string, { rows: number; runs: number }>,
   };
-  /** Micro-batches of awaited messages. They may be reported after the result. */
-  const ran = new Map<string, ResultSeen['microBatch']>();
+  /** Answers by message ID. An answer may come before somebody waits for it. */
+  const answers = new Map<string, PromiseWithResolvers<AnswerSeen>>();
   let numbered = 0;
 
+  const promised = (messageId: string): PromiseWithResolvers<AnswerSeen> => {
+    const promise = answers.get(messageId) ?? Promise.withResolvers<AnswerSeen>();
+    answers.set(messageId, promise);
+    const [oldest] = answers.size > AWAITED_KEPT ? answers.keys() : [];
+    if (oldest !== undefined) answers.delete(oldest);
+    return promise;
+  };
   const written = (invocation: OngoingInvocation, taken: readonly Result[]): void => {
     const at = now();
     for (const [index, result] of taken.entries()) {
@@ -48,11 +52,12 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       const answeredMs = at - invocation.sentAt(messageId);
       timeline.answered(answeredMs);
       const isError = isErrorBody(result.body);
-      const isKept = isError || index >= taken.length - RESULTS_KEPT;
-      if (!isKept && invocation.purposeOf(messageId) !== 'ask') continue;
+      const isAwaited = invocation.purposeOf(messageId) === 'ask';
+      if (!isError && !isAwaited && index < taken.length - RESULTS_KEPT) continue;
       const seen = resultSeen(result, { at, answeredMs, invocation: invocation.number, isError });
       keepNewest(results, seen, RESULTS_KEPT);
-      if (isError) keepNewest(errors, seen, RESULTS_SHOWN);
+      if (isError) keepNewest(errors, seen, RESULTS_KEPT);
+      if (isAwaited) invocation.answered(seen);
     }
   };
   const count = (outcomes: readonly Outcome[]): void => {
@@ -75,13 +80,7 @@ export function createMonitor(now: () => number = Date.now): Monitor {
         ...host.observer,
         microBatch(report, records) {
           host.observer.microBatch(report, records);
-          const { rows, runs } = totals.models[report.model] ?? { rows: 0, runs: 0 };
-          totals.models[report.model] = { rows: rows + report.rows, runs: runs + 1 };
-          const asked = current.getStore()?.microBatch(report, records) ?? [];
-          const closedBecause = MICRO_BATCH_CLOSED[report.closedBecause];
-          for (const messageId of asked) ran.set(messageId, { ...report, closedBecause });
-          const [oldest] = ran.size > AWAITED_KEPT ? ran.keys() : [];
-          if (oldest !== undefined) ran.delete(oldest);
+          current.getStore()?.microBatch(report, records);
         },
       },
     }),
@@ -91,6 +90,8 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       const status = await current.run(invocation, run);
       const ended = invocation.end();
       timeline.ended(ended);
+      for (const answer of invocation.answers())
+        promised(answer.result.messageId).resolve({ ...answer, invocation: ended });
       keepNewest(invocations, ended, INVOCATIONS_KEPT);
       return status;
     },
@@ -113,12 +114,13 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       },
       writtenAsOne: writer.writtenAsOne,
     }),
-    find(messageId) {
-      const found = results.filter((one) => one.messageId.startsWith(messageId)).slice(-RESULTS_SHOWN);
-      return found.map((one) => ({ ...one, microBatch: ran.get(one.messageId) }));
+    async answerTo(messageId) {
+      const answer = await promised(messageId).promise;
+      answers.delete(messageId);
+      return answer;
     },
     seen() {
-      const newest = new Set([...errors, ...results.slice(-RESULTS_SHOWN)]);
+      const newest = new Set([...errors, ...results]);
       const shown = [...newest].sort((one, other) => one.at - other.at);
       return { totals, seconds: timeline.all(), invocations, results: shown };
     },
@@ -159,20 +161,29 @@ function createOngoingInvocation(
   const sentAt = (messageId: string): number => Number(byId.get(messageId)?.attributes.SentTimestamp ?? at);
   const asked = new Set([...byId.keys()].filter((messageId) => purposeOf(messageId) === 'ask'));
   const counts = { answered: 0, errors: 0, retried: 0, runs: 0, rows: 0, paddedRows: 0 };
+  const answers: ResultSeen[] = [];
+  /** Micro-batches of awaited messages. They may be reported after the result. */
+  const ran = new Map<string, AnswerSeen['microBatch']>();
 
   return {
     number,
+    answered: (result: ResultSeen) => void answers.push(result),
+    /** Returns the results of messages that the page awaits. */
+    answers: () => answers.map((result) => ({ result, microBatch: ran.get(result.messageId) })),
     /** Returns undefined for messages that the page did not send. */
     purposeOf,
     /** Returns the time when a message was sent, in milliseconds since 1970. */
     sentAt,
-    /** @returns IDs of the messages that the page awaits, of those in the micro-batch */
-    microBatch(report: MicroBatchReport, indices: () => readonly number[]): readonly string[] {
+    microBatch(report: MicroBatchReport, indices: () => readonly number[]): void {
       counts.runs += 1;
       counts.rows += report.rows;
       counts.paddedRows += report.paddedRows;
-      if (asked.size === 0) return [];
-      return indices().flatMap((index) => [...asked].filter((messageId) => messageId === records[index]?.messageId));
+      if (asked.size === 0) return;
+      const closedBecause = MICRO_BATCH_CLOSED[report.closedBecause];
+      for (const index of indices()) {
+        const { messageId = '' } = records[index] ?? {};
+        if (asked.has(messageId)) ran.set(messageId, { ...report, closedBecause });
+      }
     },
     outcomes(outcomes: readonly Outcome[]): void {
       for (const outcome of outcomes) {

@@ -53,8 +53,14 @@ export interface ResultSeen {
   /** First 16,384 characters of the JSON text. */
   readonly body: string;
   readonly characters: number;
-  /** Known for messages of the page that ran. */
-  readonly microBatch?: (Omit<MicroBatchReport, 'closedBecause'> & { readonly closedBecause: string }) | undefined;
+}
+
+/** Answer to a message from the page, with the invocation that answered it. */
+export interface AnswerSeen {
+  readonly result: ResultSeen;
+  /** Undefined if the message was refused before a run. */
+  readonly microBatch: (Omit<MicroBatchReport, 'closedBecause'> & { readonly closedBecause: string }) | undefined;
+  readonly invocation: InvocationSeen;
 }
 
 export interface TensorSeen {
@@ -83,11 +89,10 @@ export interface JobSeen extends Omit<JobStatus, 'failedParts'> {
 /** State that the `dev` page shows. The last item of each list is the newest. */
 export interface State {
   readonly models: readonly ModelSeen[];
-  /** Warnings about the models since they were loaded. */
+  /** Warnings about the models. */
   readonly warnings: readonly string[];
   readonly jobs: readonly JobSeen[];
   readonly endpoint: string;
-  readonly requestQueueUrl: string;
   readonly batchSize: number;
   readonly windowSeconds: number;
   readonly queues: QueuesSeen;
@@ -96,7 +101,6 @@ export interface State {
     readonly answered: number;
     readonly errors: Readonly<Record<string, number>>;
     readonly retries: Readonly<Record<string, number>>;
-    readonly models: Readonly<Record<string, { readonly rows: number; readonly runs: number }>>;
   };
   readonly seconds: readonly SecondSeen[];
   readonly invocations: readonly InvocationSeen[];

@@ -1,53 +1,40 @@
 import { count, duration, percent } from '../../format.ts';
-import type { InvocationSeen, ResultSeen } from '../wire.ts';
+import type { AnswerSeen, InvocationSeen } from '../wire.ts';
 import { block, make, things } from './dom.ts';
 
-/** Time after an answer at which its invocation has ended, or is no longer among the newest. */
-const INVOCATION_MS = 5_000;
-
-/** Creates the view of the latest answer and of its batch. */
-export function createAnswer(place: HTMLElement) {
-  let awaited: string | undefined;
-  return {
-    awaited: () => awaited,
-    sent(messageId: string): void {
-      awaited = messageId;
-      place.replaceChildren(make('p', {}, 'Sent. It waits for its batch.'));
-    },
-    refused(sentence: string): void {
-      awaited = undefined;
-      place.replaceChildren(make('p', { class: 'lead error' }, sentence));
-    },
-    /** Shows the result of the awaited message. The invocation is known after it has ended. */
-    came(result: ResultSeen, invocations: readonly InvocationSeen[]): void {
-      if (result.messageId !== awaited) return;
-      const invocation = invocations.find(({ number }) => number === result.invocation);
-      if (invocation !== undefined || Date.now() - result.at > INVOCATION_MS) awaited = undefined;
-      place.replaceChildren(...partsOf(result, invocation));
-    },
+/**
+ * Creates the view of an answer and of its batch. It shows an answer when it comes, or why there is none. A later
+ * message takes its place.
+ */
+export function createAnswer(place: HTMLElement): (coming: Promise<AnswerSeen>) => Promise<void> {
+  let latest: Promise<AnswerSeen> | undefined;
+  return async (coming) => {
+    latest = coming;
+    place.replaceChildren(make('p', {}, 'Sent. It waits for its batch.'));
+    const parts = await coming.then(partsOf, (error: Error) => [make('p', { class: 'lead error' }, error.message)]);
+    if (latest === coming) place.replaceChildren(...parts);
   };
 }
 
-function partsOf(result: ResultSeen, invocation: InvocationSeen | undefined): HTMLElement[] {
-  const { messageId, isError, body, at, answeredMs, microBatch } = result;
-  const number = count(result.invocation);
+function partsOf({ result, microBatch, invocation }: AnswerSeen): HTMLElement[] {
+  const { messageId, isError, body, at, answeredMs } = result;
+  const number = count(invocation.number);
   const ran =
     microBatch === undefined
       ? `It was in invocation #${number}, and in none of its micro-batches.`
       : `It ran in invocation #${number} with ${sizeOf(microBatch)}, in ${duration(microBatch.runMs)} (closed: ${microBatch.closedBecause}).`;
-  const waited =
-    invocation && `It waited ${duration(invocation.at - (at - answeredMs))} for its invocation, and was answered `;
-  const times = `${waited ?? 'It was answered '}${duration(answeredMs)} after it was sent.`;
+  const waited = duration(invocation.at - (at - answeredMs));
+  const times = `It waited ${waited} for its invocation, and was answered ${duration(answeredMs)} after it was sent.`;
   const label = 'The whole answer';
   return [
     make('p', { class: isError ? 'lead error' : 'lead' }, essenceOf(body) ?? 'Answered.'),
     make('p', {}, ran, ' ', times),
-    make('p', { class: 'aside' }, `${invocation ? `${whyOf(invocation)} · ` : ''}message ${messageId}`),
+    make('p', { class: 'aside' }, `${whyOf(invocation)} · message ${messageId}`),
     make('details', {}, make('summary', {}, label), block(label, prettyOf(body))),
   ];
 }
 
-function sizeOf({ rows, requests, paddingShare }: NonNullable<ResultSeen['microBatch']>): string {
+function sizeOf({ rows, requests, paddingShare }: NonNullable<AnswerSeen['microBatch']>): string {
   const of = rows === requests ? things(rows, 'row') : `${things(rows, 'row')} of ${things(requests, 'request')}`;
   return paddingShare > 0 ? `${of} and ${percent(paddingShare)} padding` : of;
 }

@@ -2,63 +2,50 @@ import { count, duration, figure, percent } from '../../format.ts';
 import type { Chart, InvocationSeen, JobSeen, ResultSeen, State } from '../wire.ts';
 import { createAnswer, essenceOf, prettyOf, whyOf } from './answer.ts';
 import { createFigure } from './charts.ts';
-import { block, byId, definitions, keepList, make, setText, table, things, timeOf } from './dom.ts';
+import { block, byId, definitions, keepList, make, setText, things, timeOf } from './dom.ts';
 import { offerWays, post } from './send.ts';
 
 const POLL_MS = 1_000;
-/** Interval while the page awaits an answer. */
-const SOON_MS = 150;
 
 let state: State | undefined;
-/** Results that match the search. Undefined without a search. */
-let found: readonly ResultSeen[] | undefined;
-const answer = createAnswer(byId('answer'));
 const drawn = [createFigure(byId('latency')), createFigure(byId('fill'))];
-const search = byId('search', HTMLInputElement);
-search.addEventListener('input', () => void searchAgain().then(showResults, () => sayConnection(false)));
 void poll();
 
 async function poll(): Promise<void> {
   try {
-    const newest = await post('/state', {});
-    // The result is asked for after the state, because it is complete once its invocation has ended.
-    const awaited = answer.awaited();
-    const [sought] = awaited === undefined ? [] : await find(awaited);
-    if (search.value !== '') await searchAgain();
-    take(newest);
-    if (sought !== undefined) answer.came(sought, newest.invocations);
+    take(await post<State>('/state', {}));
     sayConnection(true);
   } catch {
     sayConnection(false);
   }
-  setTimeout(() => void poll(), answer.awaited() !== undefined ? SOON_MS : POLL_MS);
-}
-
-async function find(messageId: string): Promise<readonly ResultSeen[]> {
-  return (await post('/find', { messageId })).results;
-}
-
-async function searchAgain(): Promise<void> {
-  const messageId = search.value.trim();
-  const results = messageId === '' ? undefined : await find(messageId);
-  // An earlier search may be answered after a later one.
-  if (messageId === search.value.trim()) found = results;
+  setTimeout(() => void poll(), POLL_MS);
 }
 
 function take(newest: State): void {
   const isFirst = state === undefined;
-  // The models were loaded again, or the stack restarted with other ones.
+  // The stack restarted with other models.
   if (state !== undefined && JSON.stringify(newest.models) !== JSON.stringify(state.models)) location.reload();
   state = newest;
   if (isFirst) {
     byId('main').hidden = false;
-    offerWays(newest, answer.sent, answer.refused);
+    offerWays(newest.models, createAnswer(byId('answer')));
     setText(byId('endpoint'), newest.endpoint);
   }
   show(newest);
 }
 
-function show({ batchSize, windowSeconds, queues, totals, seconds, invocations, jobs, models, warnings }: State): void {
+function show({
+  batchSize,
+  windowSeconds,
+  queues,
+  totals,
+  seconds,
+  invocations,
+  results,
+  jobs,
+  models,
+  warnings,
+}: State): void {
   const wait = windowSeconds === 0 ? 'without a window' : `or what arrives in ${windowSeconds} s`;
   setText(byId('batching'), `batches of up to ${things(batchSize, 'message')}, ${wait}`);
   const last = seconds.slice(-RATE_SECONDS).reduce((all, { answered }) => all + answered, 0) / RATE_SECONDS;
@@ -71,25 +58,13 @@ function show({ batchSize, windowSeconds, queues, totals, seconds, invocations, 
     ]),
   );
   for (const [index, chart] of chartsOf(seconds).entries()) drawn[index]?.(chart);
-  const rows = models.map(({ name, version, inputs, hasTransform, noSample }) => {
-    const { rows = 0, runs = 0 } = totals.models[name] ?? {};
-    const tensors = inputs.map((input) => `${input.name} ${input.datatype} [${input.shape.join(', ')}]`).join('; ');
-    const takes = hasTransform ? 'requests in the form of its transform' : tensors;
-    return [`${name}/${version}`, count(rows), count(runs), noSample ?? takes];
-  });
-  byId('model-table').replaceChildren(table('Counts of each model', ['model', 'rows scored', 'runs', 'takes'], rows));
-  byId('warnings').replaceChildren(...warnings.map((warning) => make('li', {}, warning)));
+  const formless = models.flatMap(({ name, noSample }) => (noSample ? [`${name} has no form: ${noSample}`] : []));
+  byId('warnings').replaceChildren(...[...warnings, ...formless].map((warning) => make('li', {}, warning)));
   keepList(byId('invocation-list'), invocations, ({ number }) => `${number}`, invocationItem);
   keepList(byId('job-list'), jobs, ({ job }) => job, jobItem);
   for (const job of jobs) showJob(job);
   const codes = Object.entries({ ...totals.errors, ...totals.retries }).map(([code, many]) => `${code} ${count(many)}`);
   setText(byId('codes'), codes.join(', '));
-  showResults();
-}
-
-function showResults(): void {
-  const results = found ?? state?.results ?? [];
-  setText(byId('no-results'), found === undefined ? 'None yet.' : 'No such message among the newest 500 results.');
   keepList(byId('result-list'), results, ({ messageId, at }) => `${messageId} ${at}`, resultItem);
 }
 
@@ -156,25 +131,17 @@ function resultItem({ messageId, at, invocation, isError, body, characters }: Re
 }
 
 function jobItem({ job, input }: JobSeen): HTMLElement {
-  const cancel = async (): Promise<void> => {
-    const why = await post('/cancel', { job }).then(
-      () => '',
-      (error: Error) => error.message,
-    );
-    setText(byId('job-refused'), why);
-  };
   return make(
     'li',
     { class: 'job' },
     make('span', {}, make('b', {}, input), ' ', make('span', { class: 'aside' }, job)),
     make('progress', { 'aria-label': `Pieces of ${input}` }),
     make('span'),
-    make('button', { type: 'button', onclick: () => void cancel(), 'aria-label': `Cancel ${input}` }, 'Cancel'),
   );
 }
 
 function showJob(job: JobSeen): void {
-  const [, progress, words, button] = document.querySelector(`[data-key="${job.job}"]`)?.children ?? [];
+  const [, progress, words] = document.querySelector(`[data-key="${job.job}"]`)?.children ?? [];
   if (!(progress instanceof HTMLProgressElement) || words === undefined) return;
   const { done = 0, all } = job.pieces ?? {};
   // The size of a compressed file is unknown until its end.
@@ -183,7 +150,6 @@ function showJob(job: JobSeen): void {
   const isWrong = job.state === 'failed' || job.givenUp > 0 || Object.keys(job.errors ?? {}).length > 0;
   words.className = isWrong ? 'error' : 'aside';
   setText(words, standing(job));
-  if (button instanceof HTMLElement) button.hidden = job.state !== 'running';
 }
 
 function standing(seen: JobSeen): string {

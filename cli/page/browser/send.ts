@@ -1,7 +1,7 @@
 import { count } from '../../format.ts';
-import type { ModelSeen, ResultSeen, State, TensorSeen } from '../wire.ts';
+import type { AnswerSeen, ModelSeen, TensorSeen } from '../wire.ts';
 import { prettyOf } from './answer.ts';
-import { block, byId, make, things } from './dom.ts';
+import { byId, make, things } from './dom.ts';
 
 /** Fields of a form, and the message body that they make. The body function throws an Error that the page shows. */
 interface Way {
@@ -26,11 +26,7 @@ interface Tensor {
 const MANY = 500;
 
 /** Adds the choices: a form for each model with a sample, and a form for any request. */
-export function offerWays(
-  { models, endpoint, requestQueueUrl }: State,
-  onSent: (messageId: string) => void,
-  onRefused: (error: string) => void,
-): void {
+export function offerWays(models: readonly ModelSeen[], show: (coming: Promise<AnswerSeen>) => Promise<void>): void {
   const text = make('textarea', { class: 'value', rows: 8, maxlength: 60_000, spellcheck: 'false' });
   const any: Way = {
     fields: [make('label', { class: 'typed' }, 'Body of the message ', text)],
@@ -41,33 +37,18 @@ export function offerWays(
     if (way === any) text.value = prettyOf(bodyOr(chosen.body, text.value));
     chosen = way;
     byId('fields').replaceChildren(...way.fields);
-    showCommand();
   };
   const offer = (label: string, way: Way): HTMLInputElement => {
     const radio = make('input', { type: 'radio', name: 'way', onchange: () => choose(way) });
     byId('ways').append(make('label', {}, radio, ` ${label}`));
     return radio;
   };
-  const send = async (times: number): Promise<void> => {
-    try {
-      onSent((await post('/ask', { body: chosen.body(), times })).messageId);
-    } catch (error) {
-      onRefused(error instanceof Error ? error.message : String(error));
-    }
-  };
-  const showCommand = (): void => {
-    const command = commandOf(bodyOr(chosen.body, text.value), endpoint, requestQueueUrl);
-    const copy = make('button', { type: 'button', onclick: () => void navigator.clipboard.writeText(command) }, 'Copy');
-    byId('command').querySelector('div')?.remove();
-    byId('command').append(make('div', {}, block('Command', command), copy));
-  };
-  const form = byId('ask');
-  form.addEventListener('input', showCommand);
-  form.addEventListener('submit', (event) => {
+  const send = async (times: number): Promise<AnswerSeen> => post('/ask', { body: chosen.body(), times });
+  byId('ask').addEventListener('submit', (event) => {
     event.preventDefault();
-    void send(1);
+    void show(send(1));
   });
-  byId('many').addEventListener('click', () => void send(MANY));
+  byId('many').addEventListener('click', () => void show(send(MANY)));
   const ways = models.flatMap((model) =>
     model.sample === undefined ? [] : [offer(model.name, wayOf(model, model.sample))],
   );
@@ -82,14 +63,6 @@ function bodyOr(body: () => string, last: string): string {
   } catch {
     return last;
   }
-}
-
-function commandOf(body: string, endpoint: string, queue: string): string {
-  const quoted = `'${body.replaceAll("'", `'\\''`)}'`;
-  return (
-    'AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local AWS_DEFAULT_REGION=us-east-1 \\\n' +
-    `aws sqs send-message --endpoint-url ${endpoint} --queue-url ${queue} --message-body ${quoted}`
-  );
 }
 
 function wayOf(model: ModelSeen, sample: string): Way {
@@ -159,16 +132,8 @@ function listOf(text: string, expected: string): readonly unknown[] {
   }
 }
 
-/** Answers by path. The page and its server are built together, so they agree on them. */
-interface Answers {
-  readonly '/state': State;
-  readonly '/find': { readonly results: readonly ResultSeen[] };
-  readonly '/ask': { readonly messageId: string };
-  readonly '/cancel': object;
-}
-
 /** Sends a request to the server. @throws Error with the sentence of a refusal */
-export async function post<Path extends keyof Answers>(path: Path, body: object): Promise<Answers[Path]> {
+export async function post<Answer>(path: '/state' | '/ask', body: object): Promise<Answer> {
   const headers = { 'content-type': 'application/json' };
   const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => undefined);
   if (response === undefined) throw new Error('npm run dev does not answer: nothing was sent.');

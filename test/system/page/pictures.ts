@@ -101,7 +101,7 @@ async function showLoad(page: Page): Promise<void> {
   await page.mouse.move(0, 0);
 }
 
-/** One that is done, one that failed, one that was cancelled and one that runs. */
+/** One that is done, one that failed and one that runs. */
 async function showJobs(page: Page): Promise<void> {
   const s3 = localBucketClient(dev.stack.s3Endpoint, dev.stack.region);
   const put = (name: string, rows: readonly string[]) =>
@@ -116,12 +116,6 @@ async function showJobs(page: Page): Promise<void> {
       .waitFor();
     await put('rows.txt', rows(1));
     await job('rows.txt').locator('.error').waitFor();
-    await put('mistaken.jsonl', rows(4_000));
-    await job('mistaken.jsonl').getByText(scored).waitFor();
-    await page.getByRole('button', { name: /^Cancel .*mistaken\.jsonl$/ }).click();
-    await job('mistaken.jsonl')
-      .getByText(/^cancelled, /)
-      .waitFor();
     await put('many.jsonl', rows(4_000));
     await job('many.jsonl').getByText(scored).waitFor();
   } finally {

@@ -1,6 +1,6 @@
 /** Opens the page of `npm run dev` in Chromium, and does with it what a person would. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
@@ -8,7 +8,7 @@ import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { putModel } from '../../contract/cli/models.ts';
-import { type RunningDev, startDev, untilState } from '../../helpers/command.ts';
+import { type RunningDev, runScript, startDev, untilState } from '../../helpers/command.ts';
 import { fileOf, row } from '../../helpers/jobs.ts';
 import { endlessModel, identityModel } from '../../helpers/onnxModels.ts';
 import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
@@ -106,7 +106,7 @@ describe('the page of npm run dev', () => {
     assert.match(answer, /10\s% of the batch size, as there is no window/);
   });
 
-  it('is drawn by numbers too, and gives the request as a command', async () => {
+  it('is drawn by numbers too', async () => {
     const page = await open();
     const numbers = page.getByLabel('image FP32 [batch, 64]');
     await page.getByRole('button', { name: 'Clear' }).click();
@@ -119,9 +119,6 @@ describe('the page of npm run dev', () => {
         .evaluate((cell) => cell.style.getPropertyValue('--level')),
       '1',
     );
-    await page.getByText('The same as a command').click();
-    const command = await page.getByRole('region', { name: 'Command' }).innerText();
-    assert.match(command, /aws sqs send-message --endpoint-url http.* --queue-url http.*"data":\[16, 16, /);
     await send(page);
     await answered(page, ' sure');
   });
@@ -170,16 +167,17 @@ describe('the page of npm run dev', () => {
       names.push(name);
     }
     const reached = names.join('\n');
-    for (const one of ['BUTTON Send', 'BUTTON Clear', 'TEXTAREA', 'SUMMARY The same as a command']) {
+    for (const one of ['BUTTON Send', 'BUTTON Clear', 'TEXTAREA']) {
       assert.ok(reached.includes(one), `${one} is among\n${reached}`);
     }
     const kinds = names.map((name) => name.split(' ')[0]);
-    assert.equal(kinds.filter((kind) => kind === 'INPUT').length, 2, 'one of the choices, and the search');
+    assert.equal(kinds.filter((kind) => kind === 'INPUT').length, 1, 'one of the choices');
   });
 });
 
 describe('the page of jobs', () => {
-  it('lists them with their progress and their end, and cancels one', async () => {
+  it('lists them with their progress and their end', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'batchscore-page-'));
     const own = await startDev([], {
       env: { BATCHSCORE_JOBS_PART_BYTES: '20000', BATCHSCORE_JOBS_PIECE_BYTES: '1000' },
     });
@@ -196,11 +194,13 @@ describe('the page of jobs', () => {
         .getByText(/^[1-9]\d* of \d+ pieces scored, [\d,]+ rows, [\d,]+ rows\/s, [\d.]+\s(ms|s|min) left$/)
         .waitFor();
       assert.ok(Number(await job('many.jsonl').locator('progress').getAttribute('value')) > 0);
-      await page.getByRole('button', { name: /^Cancel .*many\.jsonl$/ }).click();
+      const id = await job('many.jsonl').locator('.aside').first().innerText();
+      const stack = join(folder, 'stack.json');
+      writeFileSync(stack, JSON.stringify(own.stack));
+      await runScript('cli/batchscore.ts', ['job', 'cancel', id, '--stack', stack]);
       await job('many.jsonl')
         .getByText(/^cancelled, .*; batchscore job resume \w+ goes on$/)
         .waitFor();
-      assert.equal(await job('many.jsonl').getByRole('button').count(), 0);
       await put('few.jsonl', [row(1), 'no row', row(2)]);
       await put('few.txt', [row(1)]);
       await job('few.jsonl')
@@ -213,6 +213,7 @@ describe('the page of jobs', () => {
     } finally {
       s3.destroy();
       await own.interrupt();
+      rmSync(folder, { recursive: true });
     }
   });
 });
@@ -259,7 +260,7 @@ describe('the page of another repository', () => {
     await answered(page, /^9007199254740993$/);
     assert.equal(await page.getByLabel('endless', { exact: true }).count(), 0);
     await page
-      .locator('#model-table tr', { hasText: 'endless' })
+      .locator('#warnings li', { hasText: 'endless has no form' })
       .filter({ hasText: 'it answers none that was made up: put a request into samples.jsonl' })
       .waitFor();
   });
@@ -292,17 +293,6 @@ describe('the page of another repository', () => {
     });
   }
 
-  it('finds a result by the beginning of its message ID, and says if there is none', async () => {
-    const page = await open({}, other.stack.page);
-    await choose(page, 'same');
-    await send(page);
-    const [, id = ''] = /message ([\w-]{36})/.exec(await answered(page, /^-?\d/)) ?? [];
-    await page.getByLabel('Message ID').fill(id.slice(0, 12));
-    await page.locator('#result-list li', { hasText: id }).waitFor();
-    await page.getByLabel('Message ID').fill('unknown');
-    await page.getByText('No such message among the newest 500 results.').waitFor();
-  });
-
   it('leaves a gap in a line where nothing was answered, and a point for what stands alone', async () => {
     const state = await untilState(other.stack.page ?? '', ({ seconds: [second] }) => second !== undefined);
     const [second] = state.seconds;
@@ -319,17 +309,6 @@ describe('the page of another repository', () => {
     const drawn = await page.evaluate(drawnAt, [0.1, 0.4, 0.6, 0.75, 0.95]);
     assert.deepEqual(drawn, [true, false, true, false, true]);
     await context.close();
-  });
-
-  it('serves the models that came while it ran, and says what is wrong with one', async () => {
-    const page = await open({}, other.stack.page);
-    await putModel(folder, 'later', identityModel());
-    await page.getByLabel('later', { exact: true }).waitFor();
-    mkdirSync(join(folder, 'empty'));
-    await page.locator('#warnings', { hasText: 'empty: expected a version folder such as 1/' }).waitFor();
-    await choose(page, 'later');
-    await send(page);
-    await answered(page, /^-?\d/);
   });
 
   it('says once that the stack is gone, and greys what is old', async () => {
