@@ -174,14 +174,12 @@ const MS_A_LINE = 10_000;
 /**
  * Shows the number of rows written, rows per second, and the time left. It is a bar if stderr is a terminal that can
  * move its cursor, otherwise a line every ten seconds.
- *
- * @param before rows that an earlier run wrote
  */
-export function rowProgress(title: string, isSized: boolean, before: number, stderr: Writable): RowProgress {
+export function rowProgress(title: string, isSized: boolean, stderr: Writable): RowProgress {
   const startedAt = performance.now();
-  let last: RowsWritten = { rows: before, errors: 0, share: isSized ? 0 : undefined };
+  let last: RowsWritten = { rows: 0, errors: 0, share: isSized ? 0 : undefined };
   const pace = (): string => {
-    const perSecond = ((last.rows - before) * 1000) / Math.max(1, performance.now() - startedAt);
+    const perSecond = (last.rows * 1000) / Math.max(1, performance.now() - startedAt);
     const { share = 0 } = last;
     const left =
       share > 0 && perSecond > 0 ? `, ${duration((1000 * last.rows * (1 / share - 1)) / perSecond)} left` : '';

@@ -40,8 +40,6 @@ interface WholeOptions {
    * @default complete
    */
   readonly isWhole?: () => boolean;
-  /** Number of bytes at `unfinishedPath` before the new chunks. They stay if writing fails. @default a new file */
-  readonly after?: number | undefined;
 }
 
 /**
@@ -53,7 +51,7 @@ interface WholeOptions {
 export async function writeWhole(
   path: string,
   chunks: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
-  { signal, isWhole = () => true, after }: WholeOptions = {},
+  { signal, isWhole = () => true }: WholeOptions = {},
 ): Promise<void> {
   if (!(await canBeUnfinished(path))) {
     const device = await openOutput(path, 'w');
@@ -62,13 +60,12 @@ export async function writeWhole(
     );
   }
   const unfinished = await unfinishedPath(path);
-  const file = await openOutput(unfinished, after === undefined ? 'w' : 'a');
+  const file = await openOutput(unfinished, 'w');
   try {
-    if (after !== undefined) await file.truncate(after);
     await pipelineDone(chunks, file.createWriteStream(), { signal });
     if (isWhole()) await rename(unfinished, await targetOf(path));
   } catch (error) {
-    if (after === undefined) await rm(unfinished, { force: true });
+    await rm(unfinished, { force: true });
     throw namingFile(path, error);
   }
 }
@@ -146,8 +143,6 @@ export interface InputFile {
   readonly stream: Readable;
   /** Size of the file. Undefined for stdin and pipes. */
   readonly bytes: number | undefined;
-  /** Time of the last modification, in milliseconds since 1970. Undefined for stdin and pipes. */
-  readonly modifiedMs: number | undefined;
   /** Returns the share of the file in its first `bytes` of text. Undefined for stdin and pipes. */
   readonly shareOf: (bytes: number) => number | undefined;
   /** Reads the bytes from `start` to before `end` of a file whose size is known. */
@@ -171,7 +166,7 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
       await file.close();
     }
   };
-  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined, change: async () => undefined };
+  const unsized = { bytes: undefined, shareOf: () => undefined, change: async () => undefined };
   if (path === '-') return { stream: stdin, ...unsized, readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
@@ -199,7 +194,6 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
     ...(found.isFile()
       ? {
           bytes: found.size,
-          modifiedMs: found.mtimeMs,
           shareOf(bytes) {
             const ofText = isPacked ? (bytes / unpackedBytes) * (file?.bytesRead ?? 0) : bytes;
             return Math.min(1, ofText / found.size);

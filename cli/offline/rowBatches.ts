@@ -24,23 +24,18 @@ export interface RowBatch {
  * from 0.
  *
  * @param signal ends the sequence after the requested batch
- * @param skip number of rows to leave out at the start
  * @throws Error if the file has no rows, no header, or the wrong columns
  */
 export async function* rowBatches(
   input: InputFile,
   options: RowOptions,
   signal: AbortSignal,
-  skip = 0,
 ): AsyncGenerator<RowBatch> {
   if (input.bytes === 0) throw noRows(options.name, 'an empty file');
-  let isEmpty = skip === 0;
-  let left = skip;
-  for await (const { rows, share } of batchesIn(input, options, signal)) {
+  let isEmpty = true;
+  for await (const batch of batchesIn(input, options, signal)) {
     isEmpty = false;
-    const skipped = Math.min(left, rows.length);
-    left -= skipped;
-    if (skipped < rows.length) yield { rows: rows.slice(skipped), share };
+    yield batch;
   }
   if (isEmpty && !signal.aborted) throw noRows(options.name, 'none');
 }

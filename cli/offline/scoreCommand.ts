@@ -1,15 +1,8 @@
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
-import * as z from 'zod';
-import { hasCode, isFailure, plural, preview } from '../../lambda/core/failure.ts';
-import { parseIfJson } from '../../lambda/core/json.ts';
+import { isFailure, plural } from '../../lambda/core/failure.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
-import { CONFIG_FILE, isVersion } from '../../lambda/core/places.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
@@ -18,22 +11,10 @@ import type { Results } from '../../lambda/jobs/results.ts';
 import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
-import { deployedFiles } from '../../lambda/onnx/findModels.ts';
-import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
-import { modelDigest } from '../../lambda/onnx/weights.ts';
 import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import {
-  COLUMN_OPTIONS,
-  columnSpec,
-  modelPath,
-  oneOf,
-  parseCommand,
-  type Streams,
-  UsageError,
-  wholeNumber,
-} from '../arguments.ts';
+import { COLUMN_OPTIONS, columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { count, duration, figure } from '../format.ts';
 import { listenForInterruption, printableLines, rowProgress, writeLine } from '../terminal.ts';
 import {
@@ -80,8 +61,6 @@ in the order of the file, one for each line, or each row of Parquet.
   --format F        ${DATA_FORMATS.join(', ')} (default: by the ending; lines of JSON are requests
                     where the first has inputs, instances or model_name, else plain objects)
   --out FILE        where results go (default: stdout)
-  --resume          go on after the results that a run with the same --out had written when it was
-                    stopped
   --out-format F    ${FORMATS.join(', ')} (default: by the ending of --out, else jsonl)
   --models DIR      the model repository (default models)
   --batch-size N    lines scored together (default: about a second of them, up to ${ROWS})
@@ -131,7 +110,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     format: { type: 'string' },
     out: { type: 'string' },
     'out-format': { type: 'string' },
-    resume: { type: 'boolean', default: false },
     models: { type: 'string', default: 'models' },
     'batch-size': { type: 'string' },
     'max-rows': { type: 'string', default: String(ROWS) },
@@ -149,27 +127,11 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(options.out);
   const spec = format === 'csv' ? withSeparator(file, columns) : columns;
   const path = modelPath(model, options.models);
-  const { path: modelFile, folder } = await locate(path);
+  const { path: modelFile } = await locate(path);
   const { out } = options;
   if (out !== undefined) await refuseOut(out, [file === '-' ? '/dev/stdin' : file, modelFile]);
 
   const input = await inputFile(file, streams);
-  const isResumable = out !== undefined && input.bytes !== undefined && (await canBeUnfinished(out));
-  if (options.resume && !isResumable) {
-    throw new UsageError('--resume: expected a FILE and an --out that are files, got a pipe or none; leave it out');
-  }
-  const originOf = async (): Promise<Origin> => ({
-    MODEL: await modelDigest(modelFile),
-    'config.json and its transform': settingsDigest(folder),
-    FILE: `${input.bytes} bytes of ${new Date(input.modifiedMs ?? 0).toISOString()}`,
-    '--format': format ?? 'as the first line tells',
-    '--out-format': outFormat,
-    '--inputs': JSON.stringify(spec.inputs ?? {}),
-    '--keep': (spec.keep ?? []).join(),
-    '--separator': spec.separator ?? ',',
-    '--missing': spec.missing ?? 'an error',
-  });
-  const before = options.resume && isResumable ? await stoppedRun(out, await originOf()) : undefined;
   const warn = (message: string): void => writeLine(streams.stderr, message);
   const scorer = await openScorer({
     repository: { path },
@@ -188,23 +150,21 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const opened = await scorer.find(undefined, undefined);
     if (isFailure(opened)) throw new Error(opened.message);
     const startedAt = performance.now();
-    const scoring = createOfflineScoring(scorer.score, warn, opened, before?.summary);
+    const scoring = createOfflineScoring(scorer.score, warn, opened);
     const limits = batchLimits(lines);
     const takesRequests = outFormat === 'jsonl';
     const name = file === '-' ? 'stdin' : file;
     const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits };
     const results = createResultFile(outFormat, outputsOf(opened), spec.keep ?? []);
-    const target = await targetOf(out, isResumable, before, results);
-    const exitCode = await scoreAll(input, rows, scoring, results, target, streams);
+    const exitCode = await scoreAll(input, rows, scoring, results, out, streams);
     const seconds = (performance.now() - startedAt) / 1000;
     const place = format === 'parquet' ? 'row' : 'line';
     const summary = options.json
       ? [JSON.stringify({ ...scoring.summary, seconds })]
-      : summaryLines(scoring.summary, target.rows, seconds, place);
+      : summaryLines(scoring.summary, seconds, place);
     for (const line of summary) writeLine(out === undefined ? streams.stderr : streams.stdout, line);
     if (exitCode !== undefined) {
-      if (isResumable) await noteStop(out, await originOf(), scoring.summary);
-      const where = isResumable ? `in ${await unfinishedPath(out)}; add --resume to go on after them` : 'written';
+      const where = out !== undefined && (await canBeUnfinished(out)) ? `in ${await unfinishedPath(out)}` : 'written';
       writeLine(
         streams.stderr,
         `stopped; the results of the first ${plural(scoring.summary.lines, place)} are ${where}`,
@@ -219,29 +179,9 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 async function refuseOut(out: string, read: readonly string[]): Promise<void> {
   await refuseMissingFolder(out);
   await refuseFolder(out);
-  for (const written of [out, await unfinishedPath(out), await notePath(out)]) {
+  for (const written of [out, await unfinishedPath(out)]) {
     await refuseOverwriting('--out', written, read);
   }
-}
-
-interface Target {
-  /** @default stdout */
-  readonly out: string | undefined;
-  readonly isResumable: boolean;
-  /** Rows whose results a stopped run has written, and the number of their bytes to keep. */
-  readonly rows: number;
-  readonly bytes: number | undefined;
-}
-
-async function targetOf(
-  out: string | undefined,
-  isResumable: boolean,
-  before: StoppedRun | undefined,
-  results: ResultFile,
-): Promise<Target> {
-  if (out === undefined || before === undefined) return { out, isResumable, rows: 0, bytes: undefined };
-  const bytes = await results.resume(await unfinishedPath(out), before.bytes);
-  return { out, isResumable, rows: before.summary.lines, bytes };
 }
 
 /** @returns the exit code if SIGINT or SIGTERM stopped the run. The results so far are then kept next to `out`. */
@@ -250,12 +190,12 @@ async function scoreAll(
   options: RowOptions,
   scoring: OfflineScoring,
   file: ResultFile,
-  { out, isResumable, rows: before, bytes: after }: Target,
+  out: string | undefined,
   { stdout, stderr }: Streams,
 ): Promise<number | undefined> {
-  const progress = rowProgress('scoring', input.bytes !== undefined, before, stderr);
+  const progress = rowProgress('scoring', input.bytes !== undefined, stderr);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', progress.stop);
-  let rows = before;
+  let rows = 0;
   let isWhole = false;
   let change: string | undefined;
   const written = async function* (found: Results, share: number | undefined) {
@@ -266,7 +206,7 @@ async function scoreAll(
     progress.update({ rows, errors, share });
   };
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
-    for await (const { found, share } of scoredInTurn(input, options, scoring, signal, before)) {
+    for await (const { found, share } of scoredInTurn(input, options, scoring, signal)) {
       yield* written(found, share);
       limitNewObjects();
     }
@@ -278,18 +218,16 @@ async function scoreAll(
   try {
     // The output is opened after the first chunk, so that an unreadable input leaves an existing file unchanged.
     const first = await chunks.next();
-    const all = startingWith([after === undefined ? file.head : '', first.value ?? ''], chunks);
-    if (isResumable && after === undefined) await removeNote(out ?? '');
+    const all = startingWith([file.head, first.value ?? ''], chunks);
     await (out === undefined
       ? pipeline(stdout.isTTY === true ? shown(all) : all, stdout, { end: false })
-      : writeWhole(out, all, { isWhole: () => isWhole, after }));
-    if (isResumable && isWhole) await removeNote(out ?? '');
+      : writeWhole(out, all, { isWhole: () => isWhole }));
   } finally {
     progress.stop();
     finished();
   }
   if (change !== undefined) {
-    const kept = isResumable ? `; the results so far are in ${await unfinishedPath(out ?? '')}` : '';
+    const kept = out === undefined ? '' : `; the results so far are in ${await unfinishedPath(out)}`;
     throw new Error(`${change}${kept}; score it again when nobody writes to it`);
   }
   return isWhole ? undefined : exitCode();
@@ -313,10 +251,9 @@ async function* scoredInTurn(
   options: RowOptions,
   scoring: OfflineScoring,
   signal: AbortSignal,
-  before: number,
 ): AsyncGenerator<{ readonly found: Results; readonly share: number | undefined }> {
   const ended = new AbortController();
-  const batches = rowBatches(input, options, AbortSignal.any([signal, ended.signal]), before);
+  const batches = rowBatches(input, options, AbortSignal.any([signal, ended.signal]));
   const pending: { readonly found: Promise<Results>; readonly share: number | undefined }[] = [];
   const read = (): Promise<RowBatch | undefined> =>
     handled(batches.next().then(({ done, value }) => (done === true ? undefined : value)));
@@ -380,7 +317,6 @@ export const score = { help: HELP, run };
 
 function summaryLines(
   { lines, scored, errors, reasons, microBatches, rows }: OfflineSummary,
-  before: number,
   seconds: number,
   place: 'line' | 'row',
 ): string[] {
@@ -393,107 +329,22 @@ function summaryLines(
       ? ''
       : `; ${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${figure(rows / microBatches)} rows on average`;
   return [
-    `${plural(lines, place)}${before === 0 ? '' : ` (${before} before)`} in ${duration(1000 * seconds)} ` +
-      `(${count((lines - before) / seconds)}/s): ` +
+    `${plural(lines, place)} in ${duration(1000 * seconds)} ` +
+      `(${count(lines / seconds)}/s): ` +
       `${scored} scored${failed.join('')}${runs}`,
     ...first,
   ];
 }
 
-const SUMMARY = z.object({
-  lines: z.number(),
+interface OfflineSummary {
+  lines: number;
   /** Lines whose requests were all scored. */
-  scored: z.number(),
-  errors: z.record(z.string(), z.number()),
+  scored: number;
+  errors: Record<string, number>;
   /** First error of each code, with its line or row. */
-  reasons: z.record(z.string(), z.object({ line: z.string(), error: z.string() })),
-  microBatches: z.number(),
-  rows: z.number(),
-});
-type OfflineSummary = z.infer<typeof SUMMARY>;
-
-/** Arguments and options that determine the results. */
-type Origin = Readonly<Record<string, string>>;
-
-const STOPPED_RUN = z.object({
-  of: z.record(z.string(), z.string()),
-  /** Bytes of results at the unfinished path. */
-  bytes: z.number(),
-  summary: SUMMARY,
-});
-type StoppedRun = Readonly<z.infer<typeof STOPPED_RUN>>;
-
-/** Returns the path of the note about the unfinished results of `out`. */
-async function notePath(out: string): Promise<string> {
-  return `${await unfinishedPath(out)}.json`;
-}
-
-/** Writes the note about the unfinished results of `out`, so that another run can continue them. */
-async function noteStop(out: string, of: Origin, summary: OfflineSummary): Promise<void> {
-  const { size: bytes } = await stat(await unfinishedPath(out));
-  await writeFile(await notePath(out), `${JSON.stringify({ of, bytes, summary } satisfies StoppedRun)}\n`);
-}
-
-async function removeNote(out: string): Promise<void> {
-  await rm(await notePath(out), { force: true });
-}
-
-/**
- * Reads the note of a stopped run.
- *
- * @param of arguments and options of this run
- * @returns undefined if there are no results of an earlier run
- * @throws UsageError if the results belong to other arguments or options, or Error if they are missing
- */
-async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefined> {
-  const [part, note] = [await unfinishedPath(out), await notePath(out)];
-  const text = await readFile(note, 'utf8').catch((error: unknown) => {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
-  });
-  const size = (await stat(part).catch(() => undefined))?.size ?? 0;
-  if (text === undefined && size > 0) {
-    throw new UsageError(
-      `--resume: expected ${note} beside ${part}, which Ctrl-C and SIGTERM leave, got none, because the run was killed; ` +
-        'leave --resume out to score from the first row',
-    );
-  }
-  if (text === undefined) return undefined;
-  const { data: run } = STOPPED_RUN.safeParse(parseIfJson(text));
-  if (run === undefined || size < run.bytes) {
-    throw new Error(
-      `--resume: expected ${part} as the run left it that was stopped, got another file; leave --resume out to score from the first row`,
-    );
-  }
-  const other = Object.keys({ ...run.of, ...of }).find((name) => run.of[name] !== of[name]);
-  if (other === undefined) return run;
-  throw new UsageError(
-    `${other}: expected ${quoted(run.of[other])}, of which the results in ${part} are, got ${quoted(of[other])}; ` +
-      'give the same, or leave --resume out to score from the first row',
-  );
-}
-
-function quoted(value: string | undefined): string {
-  return value === undefined ? 'none' : preview(value);
-}
-
-const CODE = /\.([cm]?[jt]s|json)$/;
-
-/** Returns a digest of a model's config.json and, if that names a transform, of the code and JSON beside it. */
-function settingsDigest(folder: string): string {
-  const { transform } = readModelConfig(folder);
-  const isRead = (file: string): boolean => {
-    const [first = ''] = file.split('/');
-    return CODE.test(file) && !isVersion(first) && first !== 'node_modules';
-  };
-  const config = existsSync(join(folder, CONFIG_FILE)) ? [CONFIG_FILE] : [];
-  const files = transform === undefined ? config : deployedFiles(folder).filter(isRead).toSorted();
-  const sha256 = createHash('sha256');
-  for (const file of files) {
-    const content = readFileSync(join(folder, file));
-    sha256.update(`${file}\0${content.length}\0`).update(content);
-  }
-  return `sha256:${sha256.digest('hex')}`;
+  reasons: Record<string, { readonly line: string; readonly error: string }>;
+  microBatches: number;
+  rows: number;
 }
 
 interface OfflineScoring {
@@ -507,15 +358,13 @@ interface OfflineScoring {
  *
  * @param warn is called once for each model whose rows turn out to depend on each other
  * @param model model of rows with columns. @default each row is a request
- * @param before counts of earlier rows
  */
 export function createOfflineScoring(
   score: ScoreBodies,
   warn: (message: string) => void,
   model?: ModelDescription,
-  before: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 },
 ): OfflineScoring {
-  const summary = structuredClone(before);
+  const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 };
   const scoring = createRowScoring({
     score,
     table: model && { model, isMixing: false },

@@ -1,10 +1,8 @@
-import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
 import type { TensorSpec } from '../core/model.ts';
 import { DATATYPES, type Datatype, elementCount, elementsPerRow, type Tensor } from '../core/tensor.ts';
 import { encodeData } from '../core/values.ts';
 import { type Format, JobError, type JobHead } from './jobTypes.ts';
-import { spanOf } from './parquetFooter.ts';
 import { documentVisitor, type Results, type ResultVisitor, type SharedScores, visitResults } from './results.ts';
 import { withKept } from './rows.ts';
 
@@ -30,17 +28,7 @@ export interface ResultFile {
   /** Returns what was added. Parquet keeps rows until they fill a row group. */
   take(): readonly (string | Uint8Array)[];
   end(): string | Uint8Array;
-  /**
-   * Prepares to continue a results file whose rows and end are written.
-   *
-   * @param bytes size of the file
-   * @returns the number of bytes to keep. The bytes after them are written again.
-   * @throws Error if the file has no end
-   */
-  resume(path: string, bytes: number): Promise<number>;
 }
-
-const asIs = async (_: string, bytes: number): Promise<number> => bytes;
 
 /**
  * Creates a writer. A table has a row for each row of the input file, and a requests file may have many results per
@@ -61,7 +49,6 @@ export function createResultFile(format: Format, outputs: Outputs, kept: readonl
     add: (results, from, isFull) => visitResults(results, documentVisitor(results, lines.push), from, isFull),
     take: lines.take,
     end: () => '',
-    resume: asIs,
   };
 }
 
@@ -103,7 +90,6 @@ function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
       return visitResults(results, visitor, from, isFull);
     },
     end: () => '',
-    resume: asIs,
   };
 }
 
@@ -235,23 +221,6 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
       writeGroup();
       parquet.finish();
       return taken();
-    },
-    async resume(path, bytes) {
-      const { slice } = await asyncBufferFromFile(path);
-      const file = { byteLength: bytes, slice: (start: number, end = bytes) => slice(start, end) };
-      const metadata = await parquetMetadataAsync(file);
-      const whole = metadata.row_groups.filter(({ num_rows: rows }) => Number(rows) === groupRows);
-      parquet.row_groups = whole;
-      parquet.num_rows = BigInt(whole.length * groupRows);
-      // The last group was not full. Its rows become the first rows of the next group.
-      for (const row of await parquetReadObjects({ file, metadata, rowStart: whole.length * groupRows })) {
-        for (const { name, data } of table) data.push(row[name]);
-      }
-      const [rest] = metadata.row_groups.slice(whole.length);
-      const about = rest?.columns[0]?.meta_data;
-      writer.offset = about === undefined ? bytes - metadata.metadata_length - 8 : spanOf(about).start;
-      writer.index = 0;
-      return writer.offset;
     },
   };
 }

@@ -164,7 +164,7 @@ describe('in a terminal', () => {
       expect(linesOf('out.jsonl')).toEqual(['of before']);
       const shares = [...output().matchAll(/ (\d+) %/g)].map(([, share]) => Number(share));
       expect(Math.max(...shares)).toBeLessThanOrEqual(scored);
-      expect(output()).toMatch(/stopped; the results of the first \d+ lines are in .*out\.jsonl\.part; add --resume/);
+      expect(output()).toMatch(/stopped; the results of the first \d+ lines are in .*out\.jsonl\.part/);
       expect(isRestored(output())).toBe(true);
     });
 
