@@ -8,7 +8,7 @@ import { wholeNumberIn } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
 import { isSeparator, parseCell } from '../lambda/jobs/rowRequests.ts';
-import { expandColumns } from '../lambda/jobs/submitJob.ts';
+import { expandColumns, keptColumns } from '../lambda/jobs/submitJob.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 import { writeLine, writeText } from './terminal.ts';
 
@@ -178,7 +178,7 @@ export function columnSpec({
   }
   return {
     ...(inputs !== undefined && { inputs: Object.fromEntries(columns) }),
-    ...(keep !== undefined && { keep: columnsOf('--keep', keep) }),
+    ...(keep !== undefined && { keep: columnsOf('--keep', keep, keptColumns) }),
     ...(separator !== undefined && { separator: separatorOf(separator) }),
     ...(missing !== undefined && { missing }),
   };
@@ -205,9 +205,9 @@ function inputOf(text: string): [string, string[]] {
   return [input, columnsOf('--inputs', columns)];
 }
 
-function columnsOf(option: string, text: string): string[] {
+function columnsOf(option: string, text: string, read = expandColumns): string[] {
   try {
-    return expandColumns(text.split(','));
+    return read(text.split(','));
   } catch (cause) {
     throw new UsageError(`${option}: ${messageOf(cause)}`, { cause });
   }

@@ -23,7 +23,7 @@ import {
   wholeNumber,
 } from './arguments.ts';
 import { dollars, duration } from './format.ts';
-import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
+import { connectToJobs, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { PRICES, type Prices } from './priceList.ts';
 import { listenForInterruption, progressBar, writeLine } from './terminal.ts';
 import { refuseFolder, writeWhole } from './textFiles.ts';
@@ -67,7 +67,7 @@ order, under the output prefix of the deployment.
   --rows-per-second N     of the estimate: what one call scores (default 20000)
   --memory MB             of the estimate: the function's memory (default 1769)
 
-${JOB_DEPLOYMENT_HELP}
+${DEPLOYMENT_HELP}
   --json                  print the answer as one JSON object
   --help                  show this
 
@@ -76,7 +76,7 @@ or given up, 1 the job failed or was cancelled, 2 wrong usage, 130 stopped by Ct
 the job goes on.
 `;
 
-const OPTIONS = { ...JOB_DEPLOYMENT_OPTIONS, json: { type: 'boolean', default: false } } as const;
+const OPTIONS = { ...DEPLOYMENT_OPTIONS, json: { type: 'boolean', default: false } } as const;
 
 const SOME_ROWS_FAILED = 3;
 
@@ -329,7 +329,10 @@ async function fetchResults(args: readonly string[]): Promise<number> {
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
     const status = await client.jobs.status(job);
-    if (status.state !== 'done') throw new Error(`${describe(status)}; what is done can be fetched`);
+    if (status.state === 'running') {
+      throw new Error(`${describe(status)}; batchscore job wait ${job} waits for its end, and then it can be fetched`);
+    }
+    if (status.state !== 'done') throw new Error(`${describe(status)}, and then it can be fetched`);
     if (!isFolder) refuseOtherFormat(out, status);
     if (isFolder) await fetchObjects(client.jobs.objects(job), out, signal);
     else await writeWhole(out, client.jobs.results(job), { signal });
@@ -406,6 +409,7 @@ function describe({
   rows = 0,
   errors = {},
   failedParts = [],
+  input,
   output,
   code,
   message,
@@ -413,11 +417,7 @@ function describe({
   const done = pieces === undefined ? 'not planned yet' : `${pieces.done} of ${pieces.all ?? 'its'} pieces scored`;
   if (state === 'running') return `${job} is running: ${done}`;
   if (state !== 'done') {
-    const resume = `batchscore job resume ${job}`;
-    const cure =
-      code === 'INVALID_JOB'
-        ? `correct that and submit it again, or ${resume} tries it as it was`
-        : `${resume} goes on`;
+    const cure = cureOf(code, job, input);
     const ended = [`${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}`, code, message];
     return `${ended
       .filter((part) => part !== undefined)
@@ -429,6 +429,15 @@ function describe({
     failedParts.length > 0 ? `; given up: ${plural(failedParts.length, 'piece')}, see ${output}failed/` : '';
   const ofFiles = files === undefined ? '' : ` of ${plural(files, 'file')}`;
   return `${job} is done: ${plural(rows, 'row')}${ofFiles} in ${output}data/${failed.join('')}${given}`;
+}
+
+/** Says what goes on after a job that ended before it was done. */
+function cureOf(code: string | undefined, job: string, input: string): string {
+  const resume = `batchscore job resume ${job}`;
+  if (code === 'INVALID_JOB') return `correct that and submit it again, or ${resume} tries it as it was`;
+  if (code === 'INPUT_CHANGED') return `batchscore job submit ${input} scores it as it is now`;
+  if (code === 'RESULTS_MISSING') return `batchscore job submit ${input} --again scores it anew`;
+  return `${resume} goes on`;
 }
 
 function firstErrors({ reasons = {} }: JobStatus): string[] {

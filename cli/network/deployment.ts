@@ -18,61 +18,13 @@ import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Queue } from './idsFile.ts';
 
-export const DEPLOYMENT_OPTIONS = {
-  stack: { type: 'string' },
-  'request-queue': { type: 'string' },
-  'result-queue': { type: 'string' },
-  'result-table': { type: 'string' },
-  'payload-bucket': { type: 'string' },
-  'payload-prefix': { type: 'string' },
-  region: { type: 'string' },
-} as const;
+export const DEPLOYMENT_OPTIONS = { stack: { type: 'string' }, region: { type: 'string' } } as const;
 
-const STACK_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
-                          or the file that cdk deploy --outputs-file writes`;
+export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
+                          or the file that cdk deploy --outputs-file writes
+  --region REGION         replaces that of the stack FILE`;
 
-export const DEPLOYMENT_HELP = `${STACK_HELP}
-  --request-queue URL     this and the following replace what the stack FILE says, or stand
-                          without one; of several shards the URLs with commas between them
-  --result-queue URL
-  --result-table NAME
-  --payload-bucket NAME
-  --payload-prefix PREFIX what the deployment's keys in that bucket begin with, if it shares the bucket
-  --region REGION`;
-
-export const JOB_DEPLOYMENT_OPTIONS = {
-  stack: { type: 'string' },
-  'job-state-machine': { type: 'string' },
-  'job-bucket': { type: 'string' },
-  'job-input-prefix': { type: 'string' },
-  'job-output-prefix': { type: 'string' },
-  region: { type: 'string' },
-} as const;
-
-export const JOB_DEPLOYMENT_HELP = `${STACK_HELP}
-  --job-state-machine ARN this and the following replace what the stack FILE says, or stand
-                          without one
-  --job-bucket NAME
-  --job-input-prefix PREFIX
-  --job-output-prefix PREFIX
-  --region REGION`;
-
-type Option = keyof typeof DEPLOYMENT_OPTIONS | keyof typeof JOB_DEPLOYMENT_OPTIONS;
-type DeploymentValues = { readonly [K in Option]?: string | undefined };
-
-/** Keys of the stack FILE that the options replace. */
-const REPLACED = {
-  'request-queue': 'requestQueueUrl',
-  'result-queue': 'resultQueueUrl',
-  'result-table': 'resultTable',
-  'payload-bucket': 'payloadBucket',
-  'payload-prefix': 'payloadPrefix',
-  'job-state-machine': 'jobStateMachine',
-  'job-bucket': 'jobBucket',
-  'job-input-prefix': 'jobInputPrefix',
-  'job-output-prefix': 'jobOutputPrefix',
-  region: 'region',
-} as const satisfies Record<Exclude<Option, 'stack'>, keyof Stack>;
+type DeploymentValues = { readonly [K in keyof typeof DEPLOYMENT_OPTIONS]?: string | undefined };
 
 interface Connection {
   readonly client: Batchscore;
@@ -84,22 +36,22 @@ interface Connection {
 /**
  * Connects to the request queue, and returns whether it is a FIFO queue.
  *
- * @throws UsageError if the request queue is not given, or FILE cannot be read
+ * @throws UsageError if FILE names no request queue, or cannot be read
  */
 export async function connectToSubmit(
   values: DeploymentValues,
   requestsPerMessage?: number,
 ): Promise<Connection & { readonly isFifo: boolean }> {
   const stack = await deploymentOf(values);
-  if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
+  if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl');
   const isFifo = stack.requestQueueUrl.endsWith('.fifo');
-  return { ...(await connect(stack, values, { requestsPerMessage })), isFifo };
+  return { ...(await connect(stack, { requestsPerMessage })), isFifo };
 }
 
 /**
  * @param onUnclaimed takes results of other IDs, which are removed from a FIFO queue because they lock their message
  * groups
- * @throws UsageError if neither a result table nor a result queue is given, or FILE cannot be read
+ * @throws UsageError if FILE names neither a result table nor a result queue, or cannot be read
  */
 export async function connectToCollect(
   values: DeploymentValues,
@@ -107,9 +59,9 @@ export async function connectToCollect(
 ): Promise<Connection> {
   const stack = await deploymentOf(values);
   if (stack.resultTable === undefined && stack.resultQueueUrl === undefined) {
-    throw notSaid(values.stack, 'resultTable or resultQueueUrl', '--result-table NAME or --result-queue URL');
+    throw notSaid(values.stack, 'resultTable or resultQueueUrl');
   }
-  return connect(stack, values, stack.resultQueueUrl?.endsWith('.fifo') ? { onUnclaimed } : {});
+  return connect(stack, stack.resultQueueUrl?.endsWith('.fifo') ? { onUnclaimed } : {});
 }
 
 interface JobConnection extends Connection {
@@ -118,55 +70,33 @@ interface JobConnection extends Connection {
   readonly s3: S3Client;
 }
 
-/** @throws UsageError if the jobs' addresses are not given, or FILE cannot be read */
+/** @throws UsageError if FILE does not name the addresses of jobs, or cannot be read */
 export async function connectToJobs(values: DeploymentValues): Promise<JobConnection> {
   const stack = await deploymentOf(values);
   const { jobStateMachine, jobBucket: bucket } = stack;
   if (jobStateMachine === undefined || bucket === undefined) {
-    throw notSaid(values.stack, 'jobStateMachine and jobBucket', '--job-state-machine ARN and --job-bucket NAME');
+    throw notSaid(values.stack, 'jobStateMachine and jobBucket');
   }
   return {
-    ...(await connect(stack, values)),
+    ...(await connect(stack)),
     bucket,
     concurrency: Number(stack.jobConcurrency ?? JOB_RANGES.concurrency.default),
   };
 }
 
-async function deploymentOf(values: DeploymentValues): Promise<Stack> {
-  const stack = values.stack === undefined ? {} : await readStack(values.stack);
-  const replaced = Object.entries(REPLACED).map(([option, key]) => [key, values[option as Option] ?? stack[key]]);
-  const deployment: Stack = { ...stack, ...Object.fromEntries(replaced) };
-  refuseOtherQueue('--request-queue', 'request', values['request-queue'], {
-    result: deployment.resultQueueUrl,
-    'dead-letter': deployment.deadLetterQueueUrl,
-  });
-  refuseOtherQueue('--result-queue', 'result', values['result-queue'], {
-    request: deployment.requestQueueUrl,
-    'dead-letter': deployment.deadLetterQueueUrl,
-  });
-  return deployment;
-}
-
-/** @throws UsageError if one queue is given for another */
-function refuseOtherQueue(
-  option: string,
-  wanted: string,
-  given: string | undefined,
-  others: Readonly<Record<string, string | undefined>>,
-): void {
-  const [other] = Object.entries(others).find(([, url]) => url !== undefined && url === given) ?? [];
-  if (other === undefined) return;
-  throw new UsageError(`${option}: expected the ${wanted} queue, got the ${other} queue ${given}; give the other URL`);
+async function deploymentOf({ stack, region }: DeploymentValues): Promise<Stack> {
+  if (stack === undefined) throw new UsageError('expected --stack FILE, got none');
+  const deployment = await readStack(stack);
+  return region === undefined ? deployment : { ...deployment, region };
 }
 
 async function connect(
   stack: Stack,
-  values: DeploymentValues,
   options: Pick<BatchscoreOptions, 'onUnclaimed' | 'requestsPerMessage'> = {},
 ): Promise<Connection & Pick<JobConnection, 's3'>> {
   const { endpoint, dynamodbEndpoint, s3Endpoint, sfnEndpoint, deadLetterQueueUrl, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
-  const client = clientWith(values, {
+  const client = clientWith({
     ...where,
     ...clients,
     ...options,
@@ -202,18 +132,13 @@ async function identify(QueueUrl: string, sqs: SQSClient): Promise<Queue> {
 
 const QUEUE_ATTRIBUTES = z.object({ QueueArn: z.string(), CreatedTimestamp: z.coerce.number().positive() });
 
-/** @throws UsageError naming the options or the keys of the stack FILE with wrong values */
-function clientWith(values: DeploymentValues, options: BatchscoreOptions): Batchscore {
+/** @throws UsageError naming the keys of the stack FILE with wrong values */
+function clientWith(options: BatchscoreOptions): Batchscore {
   try {
     return new Batchscore(options);
   } catch (cause) {
     if (!(cause instanceof TypeError)) throw cause;
-    const problems = cause.message.replace(/^Batchscore options: /, '');
-    const asTyped = Object.entries(REPLACED).reduce((text, [option, key]) => {
-      const name = values[option as Option] === undefined ? `--stack: ${key}` : `--${option}`;
-      return text.replace(new RegExp(`(^|; )${key}(\\.\\d+)?:`), `$1${name}:`);
-    }, problems);
-    throw new UsageError(asTyped, { cause });
+    throw new UsageError(`--stack: ${cause.message.replace(/^Batchscore options: /, '')}`, { cause });
   }
 }
 
@@ -324,7 +249,6 @@ function deploymentIn(text: string): Stack | string {
   return deployment ?? whole;
 }
 
-function notSaid(stack: string | undefined, key: string, options: string): UsageError {
-  if (stack === undefined) return new UsageError(`expected --stack FILE or ${options}, got none`);
-  return new UsageError(`--stack: expected ${stack} to name ${key}, it does not; name another, or give ${options}`);
+function notSaid(stack: string | undefined, key: string): UsageError {
+  return new UsageError(`--stack: expected ${stack} to name ${key}, it does not; name another file`);
 }

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import * as z from 'zod';
-import { messageOf } from '../core/failure.ts';
+import { messageOf, preview } from '../core/failure.ts';
 import { JOB_RANGES } from '../core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import {
@@ -279,9 +279,18 @@ export function readSpec(text: string): { readonly spec: Spec; readonly concurre
     ...(inputs && {
       inputs: Object.fromEntries(Object.entries(inputs).map(([input, columns]) => [input, expandColumns(columns)])),
     }),
-    ...(keep && { keep: expandColumns(keep) }),
+    ...(keep && { keep: keptColumns(keep) }),
   };
   return { spec, concurrency };
+}
+
+/** Expands the columns to keep. @throws Error if one is named twice, because results have one column of a name */
+export function keptColumns(names: readonly string[]): string[] {
+  const columns = expandColumns(names);
+  const seen = new Set<string>();
+  const twice = columns.find((name) => seen.size === seen.add(name).size);
+  if (twice !== undefined) throw new Error(`expected each column to keep once, got ${preview(twice)} twice`);
+  return columns;
 }
 
 const MAX_COLUMNS = 100_000;

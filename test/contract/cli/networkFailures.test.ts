@@ -57,7 +57,7 @@ describe('batchscore submit and collect, without a deployment', () => {
     ],
     [
       'the folder of results',
-      ['ids', '--out', '/no/x', '--result-table', 'any'],
+      ['ids', '--out', '/no/x', '--stack', 'other'],
       1,
       '/no/x: expected a folder for it, got none at /no; make that folder',
     ],
@@ -65,34 +65,21 @@ describe('batchscore submit and collect, without a deployment', () => {
       'a name in the stack file',
       ['ids', '--out', 'out', '--stack', 'other'],
       2,
-      '--stack: expected other to name resultTable or resultQueueUrl, it does not; name another, or give --result-table NAME or --result-queue URL',
+      '--stack: expected other to name resultTable or resultQueueUrl, it does not; name another file',
     ],
   ])('collect says that %s is missing or bad', async (_, args, code, sentence) => {
     writeFileSync(inFolder('bad'), 'nonsense\n');
     writeFileSync(inFolder('other'), '{}\n');
-    const paths = args.map((one) => (/^[a-z.]+$/.test(one) && one !== 'any' ? inFolder(one) : one));
+    const paths = args.map((one) => (/^[a-z.]+$/.test(one) ? inFolder(one) : one));
     const finished = await batchscore(['collect', ...paths]);
     const said = finished.stderr.split('\n')[0]?.replaceAll(`${inFolder()}/`, '').replaceAll(inFolder(), '.');
     expect({ code: finished.code, said }).toEqual({ code, said: `batchscore: ${sentence}` });
   });
 
-  it.each([
-    ['submit', 'expected --stack FILE or --request-queue URL, got none'],
-    ['collect', 'expected --stack FILE or --result-table NAME or --result-queue URL, got none'],
-  ])('%s wants to know the deployment before it makes a file', async (command, message) => {
+  it.each(['submit', 'collect'])('%s wants to know the deployment before it makes a file', async (command) => {
     const { code, stderr } = await batchscore([command, ids, ...(command === 'collect' ? ['--out', out] : [])]);
-    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) });
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('expected --stack FILE, got none') });
     expect([out, `${ids}.ids`].filter((file) => existsSync(file))).toEqual([]);
-  });
-
-  it('submit names the other queue that was given as the request queue', async () => {
-    const url = 'http://127.0.0.1:1/000000000000/batchscore-results';
-    writeFileSync(inFolder('stack'), JSON.stringify({ requestQueueUrl: `${url}-not`, resultQueueUrl: url }));
-    const { code, stderr } = await batchscore(['submit', ids, '--stack', inFolder('stack'), '--request-queue', url]);
-    expect({ code, stderr }).toEqual({
-      code: 2,
-      stderr: expect.stringContaining(`--request-queue: expected the request queue, got the result queue ${url}`),
-    });
   });
 
   it('collect reads a table without knowing the request queue', async () => {
@@ -104,8 +91,9 @@ describe('batchscore submit and collect, without a deployment', () => {
       AWS_ACCESS_KEY_ID: 'any',
       AWS_SECRET_ACCESS_KEY: 'any',
     });
-    const table = ['--result-table', 'results', '--region', 'us-east-1', '--timeout', '10'];
-    const finished = await batchscore(['collect', ids, '--out', out, ...table]);
+    writeFileSync(inFolder('stack'), '{"resultTable":"results"}');
+    const where = ['--stack', inFolder('stack'), '--region', 'us-east-1', '--timeout', '10'];
+    const finished = await batchscore(['collect', ids, '--out', out, ...where]);
     await front.stop();
     expect(finished).toEqual({ code: 3, stderr: '', stdout: `2 of 2 results are in ${out}, 2 with an error\n` });
     expect(readFileSync(out, 'utf8')).toBe(`${lines.join('\n')}\n`);

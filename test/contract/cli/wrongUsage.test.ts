@@ -40,6 +40,11 @@ describe('wrong usage', () => {
       'weights.pt': 'PK\x03\x04weights',
       'empty.json': '',
       'text.json': 'ready\n',
+      'wrong.json': '{"requestQueueUrl":"q"}',
+      'deployed.json': JSON.stringify({
+        requestQueueUrl: 'https://sqs.us-east-1.amazonaws.com/000000000000/q',
+        region: 'us-east-1',
+      }),
       'stopped.json': JSON.stringify({
         endpoint,
         region: 'us-east-1',
@@ -66,6 +71,7 @@ describe('wrong usage', () => {
 
   it.each([
     ['score digits @customers.csv --inputs image=p0..p63', 1, ['--inputs image=', '"customer_id", "a", "b"']],
+    ['score digits @customers.csv --keep a,a', 2, ['--keep', '"a" twice']],
     ['score digits @customers.csv --keep customer', 1, ['keep', 'did you mean "customer_id"?']],
     ['score digits @customers.txt', 1, ['--format csv']],
     ['score digits @rows.jsonl', 1, ['--inputs image=', 'did you mean "imag"?']],
@@ -86,9 +92,9 @@ describe('wrong usage', () => {
     ['submit @sent.jsonl --ids @ids --stack @text.json', 2, ['--stack', 'no JSON', 'npm run dev']],
     ['submit @sent.jsonl --ids @ids --stack @stopped.json', 1, ['is npm run dev running?']],
     ['job status a --stack @stopped.json', 1, ['is npm run dev running?']],
-    ['submit @sent.jsonl --ids @ids --request-queue q', 2, ['--request-queue', 'https://']],
+    ['submit @sent.jsonl --ids @ids --stack @wrong.json', 2, ['--stack', 'requestQueueUrl', 'https://']],
     [
-      'submit @sent.jsonl --ids @ids --request-queue https://sqs.us-east-1.amazonaws.com/000000000000/q --region us-east-1',
+      'submit @sent.jsonl --ids @ids --stack @deployed.json',
       1,
       ['credentials', 'aws configure', 'npm run dev', '--stack'],
     ],

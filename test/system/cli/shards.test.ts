@@ -35,11 +35,11 @@ it('a client with a result queue of its own gets its results there', async () =>
   const [file, stack, out] = [inFolder('in.jsonl'), inFolder('stack.json'), inFolder('out')];
   const { clientQueueUrls: [own = ''] = [] } = JSON.parse(dev.firstLine) as { clientQueueUrls?: string[] };
   const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', [...args, '--stack', stack]);
-  writeFileSync(stack, dev.firstLine);
+  writeFileSync(stack, JSON.stringify({ ...JSON.parse(dev.firstLine), resultQueueUrl: own }));
   writeFileSync(file, LINE.repeat(12));
 
-  await batchscore('submit', file, '--result-queue', own);
-  const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30', '--result-queue', own);
+  await batchscore('submit', file);
+  const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
 
   expect(own).toMatch(/batchscore-results-2$/);
   expect(collected).toEqual({ code: 0, stderr: '', stdout: expect.stringContaining('12 of 12 results') });
