@@ -129,6 +129,9 @@ function aboutModel(found: Inspection, width: number): string {
   const rows: readonly (readonly [title: string, text: string | false])[] = [
     ['model', `${model}, version ${version}`],
     ['file', `${shortPath(path)}, ${size(bytes)}`],
+    ...Object.entries(found.classes).map(
+      ([output, classes]) => ['classes', `the columns of ${output}: ${list(classes)}`] as const,
+    ),
     ['rows', found.evidence],
     ['runs', runs(found)],
     ['ran', samples.length > 0 && ran(found)],
@@ -140,6 +143,13 @@ function aboutModel(found: Inspection, width: number): string {
     rows.flatMap(([title, text]) => (text === false ? [] : [[title, text]])),
     width,
   );
+}
+
+const MAX_CLASSES = 30;
+
+function list(classes: readonly (number | string)[]): string {
+  const more = classes.length - MAX_CLASSES;
+  return `${classes.slice(0, MAX_CLASSES).join(', ')}${more > 0 ? ` and ${more} more: --json` : ''}`;
 }
 
 function runs({ maxBatchRows, allowedSizes, sharesRuns, inputs: [first] }: Inspection): string {

@@ -17,7 +17,7 @@ import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/
 import { requestRows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
-import { hasLoop, withGraph } from '../../lambda/onnx/graph.ts';
+import { hasLoop, type ModelGraph, withGraph } from '../../lambda/onnx/graph.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, externalFilesOf } from '../../lambda/onnx/modelFile.ts';
 import {
@@ -71,6 +71,7 @@ export async function inspectModel(path: string, providers: readonly string[]): 
       bytes: sum([file, ...externalFilesOf(file)].map((one) => statSync(one).size)),
       inputs: model.inputs.map((spec, index) => valueFrom(spec, ragged?.inputs[index]?.axis)),
       outputs: model.outputs.map((spec, index) => valueFrom(spec, ragged?.outputs[index])),
+      classes: withGraph(file, classesOf),
       ...aboutModel(model),
       warnings,
       ...samples,
@@ -82,6 +83,16 @@ export async function inspectModel(path: string, providers: readonly string[]): 
 
 function sum(values: readonly number[]): number {
   return values.reduce((all, value) => all + value, 0);
+}
+
+function classesOf({ nodes }: ModelGraph): Inspection['classes'] {
+  const zipMaps = nodes.filter(({ operator }) => operator === 'ZipMap');
+  return Object.fromEntries(
+    zipMaps.map((node) => [
+      node.outputs[0] ?? '',
+      node.ints('classlabels_int64s') ?? node.texts('classlabels_strings'),
+    ]),
+  );
 }
 
 function aboutModel(model: ModelDescription) {
@@ -124,6 +135,8 @@ export interface Inspection {
   /** Inputs that requests provide. */
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
+  /** Class of each column by output that the file declares as maps. */
+  readonly classes: Readonly<Record<string, readonly (number | string)[]>>;
   /** Verdict on the independence of rows, from the graph. */
   readonly verdict: Independence;
   readonly sharesRuns: boolean;

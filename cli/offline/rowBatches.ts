@@ -130,8 +130,10 @@ function readerOfJson(batch: readonly string[], options: RowOptions): LineReader
       `${name}: expected lines of JSON, got ${preview(batch[0])} first; where that is a header of CSV, add --format csv`,
     );
   }
-  if (format === undefined || format === 'objects') refuseRowsInOneLine(batch, name);
-  const first = firstObject(batch);
+  const [line = '', ...others] = batch;
+  const value = isShallow(line) ? parseIfJson(line) : undefined;
+  if (others.length === 0 && (format === undefined || format === 'objects')) refuseRowsInOneLine(value, name);
+  const first = isObject(value) && Object.keys(value).length > 0 ? value : firstObject(others);
   if (format === 'objects' || (format === undefined && arePlainObjects(first, model))) {
     const { keep = [], missing } = spec;
     return lineReaderOf({ inputs: matchKeys(model, first, spec), keep, missing });
@@ -147,9 +149,7 @@ function readerOfJson(batch: readonly string[], options: RowOptions): LineReader
 }
 
 /** Refuses a file with all rows in one array or object. pandas writes this by default. */
-function refuseRowsInOneLine(batch: readonly string[], name: string): void {
-  const [first = '', ...others] = batch;
-  const value = others.length === 0 && isShallow(first) ? parseIfJson(first) : undefined;
+function refuseRowsInOneLine(value: unknown, name: string): void {
   const [row] = Array.isArray(value) ? value : [];
   const isArray = isObject(row) && !isRequest(row);
   const isByColumn = isObject(value) && !isRequest(value) && Object.values(value).every(isObject);

@@ -17,6 +17,7 @@ import {
   type TaskInput,
   type ThreadData,
 } from './sessionOrders.ts';
+import { withTensorsForMaps } from './zipMaps.ts';
 
 // The native binding cannot read a Float16Array. Without that class ONNX Runtime represents FP16 as Uint16Array.
 const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
@@ -77,7 +78,8 @@ function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['
 }
 
 function create({ path, providers, sessionOptions }: SessionSpec): Promise<InferenceSession> {
-  return InferenceSession.create(path, {
+  // The overloads take a path or bytes, not either.
+  return InferenceSession.create((withTensorsForMaps(path) ?? path) as string, {
     // Failures are thrown. ONNX Runtime's own log would contain values of the request.
     logSeverityLevel: FATAL,
     ...sessionOptions,

@@ -5,7 +5,7 @@ import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import { requestRows } from '../../../../lambda/jobs/rows.ts';
 import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
-import { columnsModel, voiceModel } from '../../../helpers/axisModels.ts';
+import { columnsModel, voiceModel, zipMapModel } from '../../../helpers/axisModels.ts';
 import { batchscore } from '../../../helpers/batchscore.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 import {
@@ -82,6 +82,11 @@ describe('what batchscore inspect prints', () => {
     expect(stdout).toMatch(/^ragged {2}'length' of values, mask: lengths of 16, 32, padded within a run$/m);
     expect(stdout).toMatch(/^ {2}values {2}FP32 {6}\[batch, length\] {2}batch axis 0, ragged axis 1$/m);
     expect(stdout).toMatch(/^ {2}mean {5}FP32 {6}\[batch, 1\] {7}batch axis 0$/m);
+  });
+
+  it('lists the classes of a classifier whose probabilities are maps', async () => {
+    const path = await putModel(inFolder(), 'classes', zipMapModel());
+    expect((await inspect([path])).stdout).toMatch(/^classes +the columns of probabilities: \S+, \S+, \S+$/m);
   });
 
   it('is cut where it is long, and then the commands read a file that --samples writes', async () => {
