@@ -1,10 +1,8 @@
-import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { copyFile, mkdir, mkdtemp, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import { buildSync } from 'esbuild';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 import { figure } from '../cli/format.ts';
@@ -24,8 +22,7 @@ const HELP = `Usage: npm run bench:cold-start -- [options]
 Starts the Lambda entry, bundled as in an image, and has it answer one message: with digits, and with one large model of
 matrix products whose weights lie apart, from a folder and from S3 over TLS, all on this machine. Beside them a process
 that does nothing but load ONNX Runtime, open the model and run one row. Each start is a process of its own. The table has
-medians, in seconds from the first line of the process. The file is in memory unless the row says from disk. At rest is
-what a start has put off until after its first answers: digest and prepacking.
+medians, in seconds from the first line of the process. The file is in memory.
 
   --megabytes N   how large the model is (default 1000)
   --rounds N      starts of each kind (default 3)
@@ -48,8 +45,6 @@ export async function benchColdStart(args: readonly string[], streams: Streams):
     'answered, s': (index: number) => medianOf(index, ({ answeredSeconds }) => answeredSeconds),
     'CPU until then, s': (index: number) => medianOf(index, ({ cpuSeconds }) => cpuSeconds),
     'peak until then, MB': (index: number) => medianOf(index, ({ peakBytes }) => peakBytes / 1e6),
-    'peak until at rest, MB': (index: number) => medianOf(index, ({ restPeakBytes }) => restPeakBytes / 1e6),
-    '64 messages then, ms': (index: number) => medianOf(index, ({ eventMs }) => eventMs),
   };
   streams.stdout.write(`${table([...WAYS.keys()], columns)}\n`);
   return 0;
@@ -61,17 +56,14 @@ export interface ColdStart {
   readonly answeredSeconds: number;
   readonly cpuSeconds: number;
   readonly peakBytes: number;
-  /** Peak memory when the process is idle after the start. */
-  readonly restPeakBytes: number;
-  readonly eventMs: number;
 }
 
 export interface ServedObjects {
   readonly manifest: string;
   /** Folder of the files that the manifest names. */
   readonly directory: string;
-  /** Maximum rate of a connection. @default no limit */
-  readonly bytesPerSecond?: number | undefined;
+  /** Maximum rate of a connection. */
+  readonly bytesPerSecond: number;
 }
 
 /** Model, and how it is loaded. */
@@ -80,10 +72,8 @@ interface Way {
   /** `apart` is the large model, with its weights in a separate file as in images and published repositories. */
   readonly model: 'digits' | 'apart';
   readonly isBare?: true;
-  /** True if the file is not in the page cache. */
-  readonly isFromDisk?: true;
   /** Loads from S3 over 16 connections, with a rate limit for each. @default loads from a folder */
-  readonly s3?: { readonly bytesPerSecond?: number };
+  readonly s3?: { readonly bytesPerSecond: number };
 }
 
 const WAYS: readonly Way[] = [
@@ -91,8 +81,6 @@ const WAYS: readonly Way[] = [
   { name: 'digits, ONNX Runtime alone', model: 'digits', isBare: true },
   { name: 'folder', model: 'apart' },
   { name: 'folder, ONNX Runtime alone', model: 'apart', isBare: true },
-  { name: 'folder, from disk', model: 'apart', isFromDisk: true },
-  { name: 'S3, as fast as this machine', model: 'apart', s3: {} },
   { name: 'S3, 80 MB/s in all', model: 'apart', s3: { bytesPerSecond: 80e6 / 16 } },
 ];
 
@@ -112,7 +100,7 @@ async function measureColdStarts(
   try {
     const queues = await processes.startServer(QUEUES);
     const contestants: (() => Promise<ColdStart>)[] = [];
-    for (const { name, model, s3, isBare, isFromDisk } of WAYS) {
+    for (const { name, model, s3, isBare } of WAYS) {
       const { directory, files, body } = folders[model];
       const env = {
         ...processes.environmentFor(queues.endpoint),
@@ -134,7 +122,6 @@ async function measureColdStarts(
       contestants.push(async () => {
         say(name);
         const temporary = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
-        if (isFromDisk) for (const file of files) await forget(join(directory, file));
         const child = processes.start(pathToFileURL(join(host, 'start.js')), { env: { ...env, TMPDIR: temporary } });
         try {
           return await child.ask<ColdStart>('start');
@@ -216,12 +203,6 @@ function layersOf(megabytes: number): Uint8Array {
       rawData: new Uint8Array(weights.buffer, 28 * layer, 4 * WIDTH * WIDTH),
     })),
   });
-}
-
-/** Removes a file from the page cache. It uses GNU dd, because Node has no function for it. */
-async function forget(file: string): Promise<void> {
-  const args = [`of=${file}`, 'oflag=nocache', 'conv=notrunc,fdatasync', 'count=0', 'status=none'];
-  await promisify(execFile)('dd', args);
 }
 
 /**

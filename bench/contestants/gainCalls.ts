@@ -19,7 +19,7 @@ async function measure({ contestant, modelsDirectory, scenario, provider, ...tas
   if (contestant === 'bare') {
     const session = await createBareSession(join(modelsDirectory, scenario, '1', 'model.onnx'), provider);
     const scoreAll = async (some: readonly SQSRecord[]): Promise<void> => {
-      for (const record of some) await scoreBare(record, 'binary', scenario, session);
+      for (const record of some) await scoreBare(record, scenario, session);
     };
     await scoreAll(records.slice(0, BARE_WARM_UP));
     return twice(() => scoreAll(records));

@@ -38,7 +38,7 @@ async function answer(served: ServedObjects, request: IncomingMessage, response:
   const began = performance.now();
   let sent = 0;
   for await (const chunk of createReadStream(file, { start: first, end: last, highWaterMark: CHUNK_BYTES })) {
-    const dueMs = (1000 * sent) / (served.bytesPerSecond ?? Number.POSITIVE_INFINITY);
+    const dueMs = (1000 * sent) / served.bytesPerSecond;
     const earlyMs = dueMs - (performance.now() - began);
     // A timer takes at least a millisecond.
     if (earlyMs > 1) await setTimeout(earlyMs);

@@ -14,7 +14,6 @@ export interface Child {
 }
 
 interface Start {
-  readonly args?: readonly string[];
   /** @default the environment of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly preload?: URL;
@@ -65,8 +64,8 @@ export async function openProcesses(): Promise<Processes> {
   };
 }
 
-function startChild(script: URL, { args = [], env = process.env, preload }: Start = {}): Child {
-  const child = fork(script, args, {
+function startChild(script: URL, { env = process.env, preload }: Start = {}): Child {
+  const child = fork(script, {
     execArgv: preload === undefined ? [] : ['--import', preload.href],
     // The process writes metrics to stdout, as a function does.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
