@@ -8,7 +8,7 @@ import { describeMachine, type Machine } from './harness/turns.ts';
 import { type HopFigures, measureHops } from './measure/hops.ts';
 import { type GainFigures, measureScenario } from './measure/scenario.ts';
 import { measureTables, type TableFigures } from './measure/tables.ts';
-import { measureWorker, type WorkerFigures } from './measure/worker.ts';
+import { measureWorker, type WorkerFigures } from './measure/workerCost.ts';
 import { createRepository } from './workload/modelRepository.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { renderMarkdown } from '../../../bench/bench.ts';
 import { takeTurns } from '../../../bench/harness/turns.ts';
-import type { WorkerFigures } from '../../../bench/measure/worker.ts';
+import type { WorkerFigures } from '../../../bench/measure/workerCost.ts';
 
 const MACHINE = {
   cpu: 'Some CPU',
