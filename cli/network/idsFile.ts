@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import * as z from 'zod';
-import { hasCode, plural } from '../../lambda/core/failure.ts';
-import { type Line, linesOf, notWritable, refuseMissingFolder, systemReason } from '../textFiles.ts';
+import { plural } from '../../lambda/core/failure.ts';
+import { type Line, linesOf, systemReason } from '../textFiles.ts';
 import { openLineFile } from './lineFile.ts';
 
 /** Request queue. A queue that is created again under the same name has the same ARN but another creation time. */
@@ -35,14 +34,13 @@ const ENTRY = z.object({
 const BEGINNINGS = ['{"line":'];
 
 /**
- * Opens the ids file of a requests file. No other process can add to it until it is closed.
+ * Opens the ids file of a requests file. One process at a time may add to it.
  *
  * @param file name of the requests file for error messages
  * @param queues queues that receive the requests
- * @throws Error if the file is not an ids file, belongs to other queues, or is open in another process
+ * @throws Error if the file is not an ids file, or belongs to other queues
  */
 export async function openIdsFile(path: string, file: string, queues: readonly Queue[]): Promise<IdsFile> {
-  const unlock = await lock(path);
   const cure = `to submit all requests anew, remove ${path} or give another --ids FILE`;
   const digests = new Map<number, string>();
   const read = (text: string): void => {
@@ -51,10 +49,7 @@ export async function openIdsFile(path: string, file: string, queues: readonly Q
     if (other !== undefined) throw new Error(`${other}; ${cure}`);
     digests.set(entry.line, entry.digest ?? '');
   };
-  const lines = await openLineFile(path, BEGINNINGS, read).catch(async (error) => {
-    await unlock();
-    throw error;
-  });
+  const lines = await openLineFile(path, BEGINNINGS, read);
   const before = digests.size;
   const digestOfQueues = digestOf(namesOf(queues));
   const missing = new Set(digests.keys());
@@ -85,10 +80,7 @@ export async function openIdsFile(path: string, file: string, queues: readonly Q
       });
       await lines.append(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
     },
-    async close() {
-      await lines.close();
-      await unlock();
-    },
+    close: lines.close,
   };
 }
 
@@ -116,42 +108,6 @@ function namesOf(queues: readonly Queue[]): string {
     .map(({ arn, created }) => `${arn}, created ${created}`)
     .toSorted()
     .join(', ');
-}
-
-/**
- * Creates a lock file that names this process. The lock of a killed process is taken over.
- *
- * @returns the function that unlocks
- */
-async function lock(path: string): Promise<() => Promise<void>> {
-  const lockPath = `${path}.lock`;
-  const unlock = (): Promise<void> => rm(lockPath, { force: true });
-  const there = await stat(path).catch(() => undefined);
-  // Pipes and devices are not locked.
-  if (there !== undefined && !there.isFile()) return async () => {};
-  await refuseMissingFolder(path);
-  try {
-    await writeFile(lockPath, `${process.pid}\n`, { flag: 'wx' });
-    return unlock;
-  } catch (cause) {
-    if (!hasCode(cause, 'EEXIST')) throw notWritable(lockPath, systemReason(cause) ?? String(cause), cause);
-  }
-  const holder = await readFile(lockPath, 'utf8').catch(() => undefined);
-  if (holder !== undefined && isRunning(Number(holder))) {
-    throw new Error(
-      `${path}: expected no other submit to write to it, got process ${holder.trim()}; wait until it ends, or remove ${lockPath} if it is no submit`,
-    );
-  }
-  await unlock();
-  return lock(path);
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return !hasCode(error, 'ESRCH');
-  }
 }
 
 interface SubmittedIds {

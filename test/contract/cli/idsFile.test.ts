@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
@@ -47,7 +47,6 @@ describe('the ids file of batchscore submit', () => {
     for (const sentence of sentences) expect(stderr).toMatch(sentence);
     expect(stderr).toContain('give another --ids FILE');
     expect(readFileSync(ids, 'utf8')).toBe(noted);
-    expect(existsSync(`${ids}.lock`)).toBe(false);
   };
 
   it.each([[[]], [['--pack', '7']]])(
@@ -125,32 +124,13 @@ describe('the ids file of batchscore submit', () => {
     },
   );
 
-  it('takes one submit at a time: of two together one sends everything, and the other nothing', async () => {
-    writeFileSync(file, requests('a', 500));
-    const finished = await Promise.all([submit(queue), submit(queue)]);
-    expect(finished.map(({ code }) => code).toSorted()).toEqual([0, 1]);
-    expect(finished.map(({ stderr }) => stderr).join('')).toMatch(
-      /requests\.jsonl\.ids: expected no other submit .*, got process \d+; wait until it ends/,
-    );
-    expect(await idsSentTo(queue)).toHaveLength(500);
-  });
-
   it('may be a device or a pipe, which nothing lies beside', async () => {
     writeFileSync(file, requests('a', 2));
     expect(await submit(queue, '--ids', '/dev/null')).toMatchObject({ code: 0, stderr: '' });
-    expect(existsSync('/dev/null.lock')).toBe(false);
     expect(await submit(queue, '--ids', inFolder('none', 'ids'))).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/expected a folder for it, got none/),
     });
-  });
-
-  it('goes on after a submit that was killed', async () => {
-    writeFileSync(file, requests('a', 2));
-    // More than any process has: that of a process that is gone.
-    writeFileSync(`${ids}.lock`, '4194305\n');
-    expect(await submit(queue)).toMatchObject({ code: 0, stderr: '' });
-    expect(existsSync(`${ids}.lock`)).toBe(false);
   });
 
   it('sends nothing where the queue cannot be told from one of the same name, and says which permission it lacks', async () => {
