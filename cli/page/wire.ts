@@ -79,11 +79,9 @@ export interface ModelSeen {
   readonly noSample?: string | undefined;
 }
 
-/** Status of a job, with the number of skipped pieces in place of their list. `rows` is also there while it runs. */
+/** Status of a job, with the number of skipped pieces in place of their list. */
 export interface JobSeen extends Omit<JobStatus, 'failedParts'> {
   readonly givenUp: number;
-  readonly rowsPerSecond?: number | undefined;
-  readonly leftMs?: number | undefined;
 }
 
 /** State that the `dev` page shows. The last item of each list is the newest. */

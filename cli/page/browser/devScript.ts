@@ -153,14 +153,12 @@ function showJob(job: JobSeen): void {
 }
 
 function standing(seen: JobSeen): string {
-  const { job, state: how, pieces, rows = 0, rowsPerSecond, leftMs, errors = {}, givenUp, code, message } = seen;
+  const { job, state: how, pieces, rows = 0, errors = {}, givenUp, code, message } = seen;
   const { done = 0, all } = pieces ?? {};
   const scored = pieces
     ? `${count(done)}${all === undefined ? '' : ` of ${count(all)}`} pieces scored`
     : 'being planned';
-  const pace = rowsPerSecond === undefined ? [] : [things(rows, 'row'), `${count(rowsPerSecond)} rows/s`];
-  const left = leftMs === undefined ? [] : [`${duration(leftMs)} left`];
-  if (how === 'running') return [scored, ...pace, ...left].join(', ');
+  if (how === 'running') return scored;
   if (how === 'cancelled') return `cancelled, ${scored}; batchscore job resume ${job} goes on`;
   if (how === 'failed') return `${code ?? 'failed'}: ${message ?? 'no reason was given'}`;
   const codes = Object.entries(errors).map(([name, many]) => `${name} ${count(many)}`);

@@ -107,7 +107,7 @@ async function showJobs(page: Page): Promise<void> {
   const put = (name: string, rows: readonly string[]) =>
     s3.send(new PutObjectCommand({ Bucket: dev.stack.jobBucket, Key: `jobs/in/${name}`, Body: fileOf(rows) }));
   const job = (name: string) => page.locator('#job-list li', { hasText: name });
-  const scored = /^[1-9]\d* of \d+ pieces scored, /;
+  const scored = /^[1-9]\d* of \d+ pieces scored$/;
   const rows = (count: number): string[] => Array.from({ length: count }, (_, turn) => row(turn));
   try {
     await put('orders.jsonl', rows(40));
