@@ -22,8 +22,8 @@ interface Start {
 /** Processes of a bench: contestants, and the TLS servers that they call. */
 export interface Processes {
   start(script: URL, how?: Start): Child;
-  /** Starts a server that takes `{ certificate, ...settings }` and answers with its port. */
-  startServer(script: URL, settings?: object): Promise<Child & { readonly endpoint: string }>;
+  /** Starts a server that takes `{ certificate }` and answers with its port. */
+  startServer(script: URL): Promise<Child & { readonly endpoint: string }>;
   /** Returns the environment variables that make a process call such a server instead of AWS. */
   environmentFor(endpoint: string): Record<string, string | undefined>;
   stop(): Promise<void>;
@@ -42,9 +42,9 @@ export async function openProcesses(): Promise<Processes> {
   };
   return {
     start,
-    async startServer(script, settings) {
+    async startServer(script) {
       const child = start(script);
-      const port = await child.ask<number>({ certificate, ...settings });
+      const port = await child.ask<number>({ certificate });
       return { ...child, endpoint: `https://127.0.0.1:${port}` };
     },
     environmentFor: (endpoint) => ({

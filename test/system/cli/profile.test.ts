@@ -168,13 +168,12 @@ describe('a model', () => {
     expect(measured.findings.join('\n')).toMatch(finding);
   });
 
-  it('that is slower batched is not to be batched, and that is a finding', async () => {
+  it('that is slower batched is not to be batched', async () => {
     const { stdout } = await profile({
       'model/1/model.onnx': slowerTogetherModel(),
       'model/config.json': TRUSTED,
     });
-    const { findings, knee, recommendation } = JSON.parse(stdout);
-    expect(findings.join('\n')).toMatch(/rows gain nothing from sharing a run: 4 of them give 0\.\d+ times/);
+    const { knee, recommendation } = JSON.parse(stdout);
     expect(knee.rows).toBe(1);
     expect(recommendation).toMatchObject({ batchSize: 1, windowSeconds: 0, maxBatchRows: 1 });
     expect(recommendation.reason).toContain('batching does not pay');
