@@ -5,7 +5,7 @@ import type { Batchscore, JobOptions, JobStatus, ResultObject } from '../client/
 import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_RANGES } from '../lambda/core/limits.ts';
-import { COMPRESSIONS, FORMATS } from '../lambda/jobs/jobTypes.ts';
+import { COMPRESSIONS, FORMATS } from '../lambda/jobs/jobFiles.ts';
 import { formatOfResults } from '../lambda/jobs/resultFiles.ts';
 import {
   COLUMN_OPTIONS,

@@ -160,7 +160,7 @@ export const FAMILIES: readonly Family[] = [
   family(concat, 'along another axis than the rows', 'Concat'),
   family(quantisedConcat, 'along another axis than the rows', 'QLinearConcat'),
   family(pad, 'along other axes than the rows', 'Pad'),
-  family(gather, 'in what all rows share, or along another axis', 'Gather'),
+  family(gather, "in what all rows share, in each row's own, or along another axis", 'Gather'),
   family(gatherElements, 'along another axis than the rows', 'GatherElements'),
   family(gatherTuples, "in what all rows share, or in each row's own", 'GatherND'),
   family(scatterElements, 'along another axis than the rows', 'ScatterElements Scatter'),
