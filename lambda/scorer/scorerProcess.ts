@@ -207,6 +207,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
     written(characters) {
       unwritten -= characters;
       relief.resolve();
+      relief = Promise.withResolvers();
     },
   });
   let told: Told[] = [];
@@ -218,10 +219,8 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
   const observer = createObserver(call, isAlone, (one) => told.push(one), hasStages);
   const sink: ReplySink = async (replies) => {
     unwritten += tellReplies(call, replies, takeTold());
-    while (unwritten > UNWRITTEN_CHARACTERS && !over.signal.aborted) {
-      relief = Promise.withResolvers();
-      await waitOrAbort(relief.promise, over.signal);
-    }
+    // Several micro-batches may wait for the same relief.
+    while (unwritten > UNWRITTEN_CHARACTERS && !over.signal.aborted) await waitOrAbort(relief.promise, over.signal);
   };
   const ownDeps: ScoreDependencies = {
     ...deps,
