@@ -1,6 +1,7 @@
 import '../onnx/firstThread.ts';
-import { writeSync } from 'node:fs';
+import { readdirSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { constants, setPriority } from 'node:os';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { createCostEstimator } from '../core/cost.ts';
 import { failure, isFailure, messageOf } from '../core/failure.ts';
@@ -156,6 +157,7 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
     },
   };
   rest.broken.forEach(setBroken);
+  if (rest.isBackground) goBehindOthers();
   try {
     const repository = withoutBroken(
       await ('path' in from ? openModelAlone(from.path, options) : openRepository({ ...options, ...from })),
@@ -182,6 +184,17 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
   } catch (error) {
     tell({ is: 'refused', error: messageOf(error) });
   }
+}
+
+/**
+ * Lowers the priority of all threads. Threads that they start inherit it, so those of ONNX Runtime do. Linux has a
+ * priority for each thread, and other systems for the process.
+ *
+ * @see https://man7.org/linux/man-pages/man2/setpriority.2.html
+ */
+function goBehindOthers(): void {
+  const threads = process.platform === 'linux' ? readdirSync('/proc/self/task') : [process.pid];
+  for (const thread of threads) setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL);
 }
 
 async function describe({ ask, name, version }: Extract<ToScorer, { is: 'describe' }>): Promise<void> {
