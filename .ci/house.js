@@ -10,6 +10,7 @@ const ALLOWED = { corridors: 1, scraps: 2, 'file names used twice': 4 };
 /** From the bottom up: a file imports nothing of what stands above or beside its own. Folders, or single files. */
 const LAYERS = [
   ['lambda/core'],
+  ['lambda/jobs/jobFiles.ts'],
   ['lambda/jobs/jobTypes.ts', 'lambda/settings.ts'],
   ['lambda/onnx', 'lambda/aws'],
   ['lambda/scorer'],
@@ -47,11 +48,14 @@ const imports = new Map(
     const targets = [...text.get(file).matchAll(IMPORT)].map(({ groups }) => ({
       to: normalize(join(dirname(file), groups.from ?? groups.lazy)),
       isType: groups.clause?.startsWith('type ') ?? false,
+      isLazy: groups.lazy !== undefined,
     }));
     return [file, targets.filter(({ to }) => text.has(to))];
   }),
 );
 const importersOf = (file) => files.filter((from) => imports.get(from).some(({ to }) => to === file));
+/** Files that must not load with their only importer. */
+const lazyFiles = new Set([...imports.values()].flat().flatMap(({ to, isLazy }) => (isLazy ? [to] : [])));
 
 const faults = [];
 /** The longest of those that a file lies in. */
@@ -102,8 +106,8 @@ for (const file of files) twins.set(basename(file), [...(twins.get(basename(file
 const found = {
   corridors: files.flatMap((file) => {
     const [only, ...others] = importersOf(file);
-    const isCorridor =
-      only !== undefined && others.length === 0 && dirname(only) === dirname(file) && lines(file) < 120;
+    const isBesideOnly = only !== undefined && others.length === 0 && dirname(only) === dirname(file);
+    const isCorridor = isBesideOnly && lines(file) < 120 && !lazyFiles.has(file);
     return isCorridor ? [`${file} has one importer, beside it: fold it into ${basename(only)}`] : [];
   }),
   scraps: files.flatMap((file) => {

@@ -2,13 +2,12 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import * as z from 'zod';
 import { hasCode, messageOf } from '../lambda/core/failure.ts';
 import { wholeNumberIn } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
+import { expandColumns } from '../lambda/jobs/matchColumns.ts';
 import { isSeparator, parseCell } from '../lambda/jobs/rowRequests.ts';
-import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 import { writeLine, writeText } from './terminal.ts';
 
@@ -238,14 +237,14 @@ export function modelPath(name: string, models: string): string {
   );
 }
 
-const OWN = z.object({ name: z.literal('batchscore'), version: z.string() });
 /** Paths from the source and from the compiled file. */
 const PLACES = ['../package.json', '../../package.json'];
 
 export function ownVersion(): string {
   for (const place of PLACES) {
     try {
-      return OWN.parse(JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8'))).version;
+      const { name, version } = JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8'));
+      if (name === 'batchscore') return version;
     } catch {}
   }
   return 'unknown';

@@ -8,7 +8,7 @@ import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
 import { findFiles } from '../lambda/jobs/inputFiles.ts';
-import { COMPRESSIONS, FORMATS, type InputFile, type JobInput, type JobStorage } from '../lambda/jobs/jobTypes.ts';
+import { COMPRESSIONS, FORMATS, type InputFile, type JobInput, type JobStorage } from '../lambda/jobs/jobFiles.ts';
 import { countRows, FILES_A_PART } from '../lambda/jobs/planJob.ts';
 import { formatOfResults } from '../lambda/jobs/resultFiles.ts';
 import { isListing, listFiles } from '../lambda/jobs/submitJob.ts';

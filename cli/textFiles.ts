@@ -84,6 +84,11 @@ export async function unfinishedPath(path: string): Promise<string> {
   return `${await targetOf(path)}.part`;
 }
 
+/** Returns the path of the note about the incomplete file at `unfinishedPath`. */
+export async function notePath(path: string): Promise<string> {
+  return `${await unfinishedPath(path)}.json`;
+}
+
 function targetOf(path: string): Promise<string> {
   return realpath(path).catch(() => path);
 }
@@ -244,17 +249,12 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  * @throws Error naming the line that is not UTF-8 or is too long
  */
 export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
-  for await (const lines of linesTogether(stream)) yield* lines;
-}
-
-/** Yields the lines that end in the same chunk together. A mebibyte of line breaks is a million lines. */
-async function* linesTogether(stream: AsyncIterable<Buffer | string>): AsyncGenerator<readonly string[]> {
   let number = 0;
   for await (const text of textsOf(stream, () => number)) {
     const lines = text.split('\n');
     if (text.endsWith('\n')) lines.pop();
     number += lines.length;
-    yield text.includes('\r') ? lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line)) : lines;
+    for (const line of lines) yield line.endsWith('\r') ? line.slice(0, -1) : line;
   }
 }
 
@@ -369,17 +369,25 @@ async function* gathered(input: Readable, limits: LineBatchLimits): AsyncGenerat
   let batch: Line[] = [];
   let characters = 0;
   let number = 0;
-  for await (const lines of linesTogether(input)) {
-    for (const text of lines) {
+  for await (const text of textsOf(input, () => number)) {
+    for (let start = 0; start < text.length; ) {
       number += 1;
-      if (text === '' || isBlankLine(text)) continue;
-      if (batch.length > 0 && characters + text.length > limits.characters) {
+      if (text.charCodeAt(start) === NEWLINE) {
+        start += 1;
+        continue;
+      }
+      const found = text.indexOf('\n', start);
+      const next = found < 0 ? text.length : found;
+      const line = text.slice(start, text[next - 1] === '\r' ? next - 1 : next);
+      start = next + 1;
+      if (isBlankLine(line)) continue;
+      if (batch.length > 0 && characters + line.length > limits.characters) {
         yield batch;
         batch = [];
         characters = 0;
       }
-      batch.push({ number, text });
-      characters += text.length;
+      batch.push({ number, text: line });
+      characters += line.length;
       if (batch.length < limits.lines) continue;
       yield batch;
       batch = [];

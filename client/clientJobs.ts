@@ -11,18 +11,15 @@ import type * as z from 'zod';
 import { createExecutions } from '../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { hasCode } from '../lambda/core/failure.ts';
+import type { Format, InputFile, JobInput, JobStorage } from '../lambda/jobs/jobFiles.ts';
 import { cancelledKey, failureKey, headKey, manifestKey, parseObject, reportKeys } from '../lambda/jobs/jobObjects.ts';
 import {
   FAILURE,
   type FailedPiece,
-  type Format,
-  type InputFile,
   JOB_HEAD,
   JOB_START,
   type JobHead,
-  type JobInput,
   type JobStart,
-  type JobStorage,
   MANIFEST,
   type Reasons,
   type Spec,

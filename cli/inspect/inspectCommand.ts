@@ -194,9 +194,20 @@ function aboutModel(found: Inspection, width: number): string {
     ['file', `${shortPath(path)}, ${size(file.bytes)}${weights.join('')}`],
     ['opset', `${opsets.join(', ')}${file.producer === undefined ? '' : `; exported by ${file.producer}`}`],
     ['operators', `${plural(nodes, 'node')}, of ${plural(operators.length, 'operator')}`],
+    ...Object.entries(file.classes).map(([output, classes]) => [
+      'classes',
+      `the columns of ${output}: ${list(classes)}`,
+    ]),
     ...(opened === undefined ? [] : aboutRows(opened, found.inputs)),
   ];
   return inColumns(rows, width);
+}
+
+const MAX_CLASSES = 30;
+
+function list(classes: readonly (number | string)[]): string {
+  const more = classes.length - MAX_CLASSES;
+  return `${classes.slice(0, MAX_CLASSES).join(', ')}${more > 0 ? ` and ${more} more: --json` : ''}`;
 }
 
 function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {

@@ -17,6 +17,7 @@ import { requestRows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
+import { locate } from '../../lambda/onnx/findModels.ts';
 import { hasLoop, withGraph } from '../../lambda/onnx/graph.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
@@ -28,7 +29,6 @@ import {
   rowShapes,
   type SampleLines,
 } from '../../lambda/onnx/probes.ts';
-import { locate } from '../../lambda/onnx/repository.ts';
 import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';

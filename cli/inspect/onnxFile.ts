@@ -4,6 +4,7 @@ import type { Datatype } from '../../lambda/core/tensor.ts';
 import { type GraphNode, withGraph } from '../../lambda/onnx/graph.ts';
 import { externalFiles, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
 import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
+import { classesOf } from '../../lambda/onnx/zipMaps.ts';
 
 /** Contents of an ONNX file, read without ONNX Runtime. */
 export interface OnnxFile {
@@ -16,6 +17,8 @@ export interface OnnxFile {
   readonly opsets: Readonly<Record<string, number>>;
   /** Operators, the most frequent first. They include those in loops, branches and functions. */
   readonly operators: readonly OperatorUse[];
+  /** Class of each column by output that the file declares as maps. */
+  readonly classes: Readonly<Record<string, readonly (number | string)[]>>;
   readonly inputs: readonly FileValue[];
   readonly outputs: readonly FileValue[];
 }
@@ -72,7 +75,7 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   const graph = model.message(MODEL.graph);
   const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
   return {
-    producer: `${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`.trim() || undefined,
+    producer: producerOf(model),
     inputs: graph
       .messages(GRAPH.input)
       .map(readValue)
@@ -81,8 +84,14 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   };
 }
 
-function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators'> {
-  return withGraph(path, ({ opsets, functions, allNodes }) => {
+function producerOf(model: Message): string | undefined {
+  const texts = [model.text(MODEL.producer), model.text(MODEL.producerVersion)];
+  // CatBoost's version is a report of many lines.
+  return texts.filter((text) => text !== '' && !text.includes('\n')).join(' ') || undefined;
+}
+
+function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'classes'> {
+  return withGraph(path, ({ opsets, functions, nodes, allNodes }) => {
     const uses = Map.groupBy(allNodes(), ({ domain, operator }) => `${domain}:${operator}`);
     const operators = Array.from(uses, ([key, [node, ...others]]): OperatorUse => {
       const { operator: name, domain } = node as GraphNode;
@@ -91,6 +100,9 @@ function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators'> {
     return {
       opsets: Object.fromEntries(Array.from(opsets, ([domain, version]) => [domain || ONNX_DOMAIN, version])),
       operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
+      classes: Object.fromEntries(
+        nodes.flatMap((node) => (node.operator === 'ZipMap' ? [[node.outputs[0] ?? '', classesOf(node)]] : [])),
+      ),
     };
   });
 }

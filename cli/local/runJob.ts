@@ -3,8 +3,9 @@ import pLimit from 'p-limit';
 import { raceAbort } from '../../lambda/core/concurrency.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import type { ControlEvent } from '../../lambda/jobs/finishJob.ts';
+import { JOB_CODES, type JobStorage } from '../../lambda/jobs/jobFiles.ts';
 import { planKey, readParts } from '../../lambda/jobs/jobObjects.ts';
-import { FAILURE, JOB_CODES, type JobStart, type JobStorage, type Part } from '../../lambda/jobs/jobTypes.ts';
+import { FAILURE, type JobStart, type Part } from '../../lambda/jobs/jobTypes.ts';
 import type { JobEvent, ScoreEvent } from '../../lambda/jobs/scorePart.ts';
 
 /** The two functions that a job calls, and the bucket with its plan. */

@@ -1,27 +1,17 @@
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
-import * as z from 'zod';
-import { hasCode, isFailure, plural, preview } from '../../lambda/core/failure.ts';
-import { parseIfJson } from '../../lambda/core/json.ts';
+import { isFailure, plural } from '../../lambda/core/failure.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
-import { CONFIG_FILE, isVersion } from '../../lambda/core/places.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
-import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
-import { outputsOf } from '../../lambda/jobs/planJob.ts';
-import { createResultFile, formatOfResults, type ResultFile } from '../../lambda/jobs/resultFiles.ts';
+import { FORMATS } from '../../lambda/jobs/jobFiles.ts';
+import { createResultFile, formatOfResults, outputsOf, type ResultFile } from '../../lambda/jobs/resultFiles.ts';
 import type { Results } from '../../lambda/jobs/results.ts';
 import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
-import { deployedFiles } from '../../lambda/onnx/findModels.ts';
-import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
-import { locate } from '../../lambda/onnx/repository.ts';
-import { modelDigest } from '../../lambda/onnx/weights.ts';
+import { locate } from '../../lambda/onnx/findModels.ts';
 import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import {
@@ -40,6 +30,7 @@ import {
   canBeUnfinished,
   type InputFile,
   inputFile,
+  notePath,
   refuseFolder,
   refuseMissingFolder,
   refuseOverwriting,
@@ -54,6 +45,7 @@ import {
   type RowOptions,
   rowBatches,
 } from './rowBatches.ts';
+import type { OfflineSummary, Origin, StoppedRun } from './stoppedRun.ts';
 
 /** Rows that are scored together, and in one run. A queue has fewer, but nobody waits for one row of a file. */
 const ROWS = 2048;
@@ -159,8 +151,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     throw new UsageError('--resume: expected a FILE and an --out that are files, got a pipe or none; leave it out');
   }
   const originOf = async (): Promise<Origin> => ({
-    MODEL: await modelDigest(modelFile),
-    'config.json and its transform': settingsDigest(folder),
+    ...(await (await stoppedRuns()).originOfModel(modelFile, folder)),
     FILE: `${input.bytes} bytes of ${new Date(input.modifiedMs ?? 0).toISOString()}`,
     '--format': format ?? 'as the first line tells',
     '--out-format': outFormat,
@@ -169,7 +160,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     '--separator': spec.separator ?? ',',
     '--missing': spec.missing ?? 'an error',
   });
-  const before = options.resume && isResumable ? await stoppedRun(out, await originOf()) : undefined;
+  const before =
+    options.resume && isResumable ? await (await stoppedRuns()).readStoppedRun(out, await originOf()) : undefined;
   const warn = (message: string): void => writeLine(streams.stderr, message);
   const scorer = await openScorer({
     repository: { path },
@@ -193,7 +185,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const takesRequests = outFormat === 'jsonl';
     const name = file === '-' ? 'stdin' : file;
     const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits };
-    const results = createResultFile(outFormat, outputsOf(opened), spec.keep ?? []);
+    const results = await createResultFile(outFormat, outputsOf(opened), spec.keep ?? []);
     const target = await targetOf(out, isResumable, before, results);
     const exitCode = await scoreAll(input, rows, scoring, results, target, streams);
     const seconds = (performance.now() - startedAt) / 1000;
@@ -203,7 +195,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       : summaryLines(scoring.summary, target.rows, seconds, place);
     for (const line of summary) writeLine(out === undefined ? streams.stderr : streams.stdout, line);
     if (exitCode !== undefined) {
-      if (isResumable) await noteStop(out, await originOf(), scoring.summary);
+      if (isResumable) await (await stoppedRuns()).noteStop(out, await originOf(), scoring.summary);
       const where = isResumable ? `in ${await unfinishedPath(out)}; add --resume to go on after them` : 'written';
       writeLine(
         streams.stderr,
@@ -215,6 +207,9 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     await scorer.close();
   }
 }
+
+/** Most runs are not stopped, and start sooner without this. */
+const stoppedRuns = () => import('./stoppedRun.ts');
 
 async function refuseOut(out: string, read: readonly string[]): Promise<void> {
   await refuseMissingFolder(out);
@@ -400,100 +395,8 @@ function summaryLines(
   ];
 }
 
-const SUMMARY = z.object({
-  lines: z.number(),
-  /** Lines whose requests were all scored. */
-  scored: z.number(),
-  errors: z.record(z.string(), z.number()),
-  /** First error of each code, with its line or row. */
-  reasons: z.record(z.string(), z.object({ line: z.string(), error: z.string() })),
-  microBatches: z.number(),
-  rows: z.number(),
-});
-type OfflineSummary = z.infer<typeof SUMMARY>;
-
-/** Arguments and options that determine the results. */
-type Origin = Readonly<Record<string, string>>;
-
-const STOPPED_RUN = z.object({
-  of: z.record(z.string(), z.string()),
-  /** Bytes of results at the unfinished path. */
-  bytes: z.number(),
-  summary: SUMMARY,
-});
-type StoppedRun = Readonly<z.infer<typeof STOPPED_RUN>>;
-
-/** Returns the path of the note about the unfinished results of `out`. */
-async function notePath(out: string): Promise<string> {
-  return `${await unfinishedPath(out)}.json`;
-}
-
-/** Writes the note about the unfinished results of `out`, so that another run can continue them. */
-async function noteStop(out: string, of: Origin, summary: OfflineSummary): Promise<void> {
-  const { size: bytes } = await stat(await unfinishedPath(out));
-  await writeFile(await notePath(out), `${JSON.stringify({ of, bytes, summary } satisfies StoppedRun)}\n`);
-}
-
 async function removeNote(out: string): Promise<void> {
   await rm(await notePath(out), { force: true });
-}
-
-/**
- * Reads the note of a stopped run.
- *
- * @param of arguments and options of this run
- * @returns undefined if there are no results of an earlier run
- * @throws UsageError if the results belong to other arguments or options, or Error if they are missing
- */
-async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefined> {
-  const [part, note] = [await unfinishedPath(out), await notePath(out)];
-  const text = await readFile(note, 'utf8').catch((error: unknown) => {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
-  });
-  const size = (await stat(part).catch(() => undefined))?.size ?? 0;
-  if (text === undefined && size > 0) {
-    throw new UsageError(
-      `--resume: expected ${note} beside ${part}, which Ctrl-C and SIGTERM leave, got none, because the run was killed; ` +
-        'leave --resume out to score from the first row',
-    );
-  }
-  if (text === undefined) return undefined;
-  const { data: run } = STOPPED_RUN.safeParse(parseIfJson(text));
-  if (run === undefined || size < run.bytes) {
-    throw new Error(
-      `--resume: expected ${part} as the run left it that was stopped, got another file; leave --resume out to score from the first row`,
-    );
-  }
-  const other = Object.keys({ ...run.of, ...of }).find((name) => run.of[name] !== of[name]);
-  if (other === undefined) return run;
-  throw new UsageError(
-    `${other}: expected ${quoted(run.of[other])}, of which the results in ${part} are, got ${quoted(of[other])}; ` +
-      'give the same, or leave --resume out to score from the first row',
-  );
-}
-
-function quoted(value: string | undefined): string {
-  return value === undefined ? 'none' : preview(value);
-}
-
-const CODE = /\.([cm]?[jt]s|json)$/;
-
-/** Returns a digest of a model's config.json and, if that names a transform, of the code and JSON beside it. */
-function settingsDigest(folder: string): string {
-  const { transform } = readModelConfig(folder);
-  const isRead = (file: string): boolean => {
-    const [first = ''] = file.split('/');
-    return CODE.test(file) && !isVersion(first) && first !== 'node_modules';
-  };
-  const config = existsSync(join(folder, CONFIG_FILE)) ? [CONFIG_FILE] : [];
-  const files = transform === undefined ? config : deployedFiles(folder).filter(isRead).toSorted();
-  const sha256 = createHash('sha256');
-  for (const file of files) {
-    const content = readFileSync(join(folder, file));
-    sha256.update(`${file}\0${content.length}\0`).update(content);
-  }
-  return `sha256:${sha256.digest('hex')}`;
 }
 
 interface OfflineScoring {

@@ -1,8 +1,7 @@
-"""Trains CatBoost and exports it, with the probabilities as a tensor."""
+"""Trains CatBoost and exports it."""
 
 from pathlib import Path
 
-import onnx
 from catboost import CatBoostClassifier
 from sklearn.datasets import load_iris
 
@@ -12,14 +11,6 @@ model = CatBoostClassifier(iterations=50, verbose=False).fit(*load_iris(return_X
 path = Path('models/iris-catboost/1/model.onnx')
 path.parent.mkdir(parents=True, exist_ok=True)
 model.save_model(str(path), format='onnx')
-
-onnx_model = onnx.load(path)
-graph = onnx_model.graph
-trees, _ = graph.node
-del graph.node[1], graph.output[1]
-trees.output[1] = 'probabilities'
-graph.output.append(onnx.helper.make_tensor_value_info('probabilities', onnx.TensorProto.FLOAT, ['N', len(model.classes_)]))
-onnx.save(onnx_model, path)
 
 numbers = awkward_numbers(4)
 kinds = {'numbers': numbers, 'NaN': with_holes(numbers)}

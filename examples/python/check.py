@@ -62,7 +62,10 @@ def compare(path, kinds, output=0, tolerance=TOLERANCE):
                 sys.exit(f"{refused}; fit again so that it takes them, as encoders do with handle_unknown='ignore'")
             print(refused)
             continue
-        found = np.asarray(session.run(None, dict(zip(names, inputs)))[output]).reshape(expected.shape)
+        found = session.run(None, dict(zip(names, inputs)))[output]
+        # A map for each row, of probabilities by class.
+        rows = [list(row.values()) for row in found] if isinstance(found, list) else found
+        found = np.asarray(rows).reshape(expected.shape)
         if np.issubdtype(expected.dtype, np.number):
             scale = min(1, np.abs(np.nan_to_num(expected)).max())
             same = np.isclose(found, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)

@@ -4,7 +4,7 @@ import type { Size } from 'aws-cdk-lib/core';
 import { oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { MIB_PER_GIB, mebibytesOf } from '../common/units.ts';
 import type { ComputeForm } from './compute.ts';
-import { ENDPOINTS_OF_TASKS } from './privateNetwork.ts';
+import { ENDPOINTS_OF_TASKS, networkProblems } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import { type ServiceCompute, workerForm } from './workerService.ts';
 import type { TaskSettings } from './workerTask.ts';
@@ -56,6 +56,7 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
     },
     problems: (batching) => [
       ...fargateProblems(settings),
+      ...networkProblems(settings, undefined),
       ...serviceProblems(settings, batching, FARGATE_STOP_SECONDS),
     ],
   };

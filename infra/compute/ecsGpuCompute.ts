@@ -27,7 +27,7 @@ import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/probl
 import { gibibytesOf, MIB_PER_GIB, mebibytesOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
-import { ENDPOINTS_OF_INSTANCES, type Network, publicSubnets } from './privateNetwork.ts';
+import { ENDPOINTS_OF_INSTANCES, type Network, networkProblems } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import { type ServiceCompute, workerForm } from './workerService.ts';
 
@@ -102,7 +102,7 @@ function gpuTaskProblems(settings: Settings): Problem[] {
     unknownAtSynth('gpuCount', gpuCount),
     outside('gpuCount', gpuCount, { min: 1, max: 16 }),
     ...kernelProblems(instanceTypes, settings.gpuMemory && settings.gpuMemoryGiB),
-    publicSubnets(settings, 'tasks on Managed Instances'),
+    ...networkProblems(settings, 'tasks on Managed Instances'),
     outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
     outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),

@@ -6,7 +6,7 @@ import { brokenOf, exceeds, outside } from '../common/problems.ts';
 import { mebibytesOf, secondsOf } from '../common/units.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
 import { CONCURRENCY, type Concurrency, concurrencyProblems, minVisibility } from './eventSource.ts';
-import { type FunctionNetwork, publicSubnets } from './privateNetwork.ts';
+import { type FunctionNetwork, networkProblems } from './privateNetwork.ts';
 import {
   createLiveAlias,
   createScoringFunction,
@@ -70,7 +70,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
         ],
       ]),
       ...routingProblems(trafficRouting),
-      publicSubnets(options, 'functions'),
+      ...networkProblems(options, 'functions'),
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {

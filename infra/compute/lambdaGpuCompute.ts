@@ -21,7 +21,7 @@ import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { concurrencyProblems, minVisibility } from './eventSource.ts';
-import { createPrivateNetwork, publicSubnets } from './privateNetwork.ts';
+import { createPrivateNetwork, networkProblems } from './privateNetwork.ts';
 import { createLiveAlias, createScoringFunction, type FunctionResources, functionParts } from './scoringFunction.ts';
 
 export interface LambdaGpuOptions extends FunctionResources {
@@ -152,7 +152,7 @@ function gpuProblems(settings: Settings): Problem[] {
     outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
     oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
     ...kernelProblems(settings.instanceTypes, settings.gpuMemoryGiB),
-    publicSubnets(settings, 'instances'),
+    ...networkProblems(settings, 'instances'),
     outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
     unknownAtSynth('minimumEnvironments', minimumEnvironments),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),

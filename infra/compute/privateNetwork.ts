@@ -20,7 +20,7 @@ import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
 import { createLogGroup, type LogGroupOptions } from '../common/created.ts';
 import { arnOfEvents } from '../common/grants.ts';
-import { type Problem, warn } from '../common/problems.ts';
+import { brokenOf, type Problem, type Rule, warn } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
 
 export interface Network {
@@ -89,13 +89,31 @@ export interface FunctionNetwork {
   readonly securityGroups?: readonly ISecurityGroup[];
 }
 
-/** Returns a problem if hosts that get no public address are in public subnets. */
-export function publicSubnets({ vpc, subnets }: FunctionNetwork, hosts: string, name = 'subnets'): Problem {
-  if (vpc?.selectSubnets(subnets).hasPublic !== true) return undefined;
-  return (
-    `${name}: expected private ones, because ${hosts} get no public address and would reach nothing, got public ones; ` +
-    'give private subnets'
-  );
+/**
+ * Returns problems with the network of hosts.
+ *
+ * @param privateHosts hosts that get no public address. Undefined if the hosts get one in public subnets
+ * @param prefix of the props' names
+ */
+export function networkProblems(
+  { vpc, subnets, securityGroups }: FunctionNetwork,
+  privateHosts: string | undefined,
+  prefix = '',
+): Problem[] {
+  const parts = Object.entries({ subnets, securityGroups });
+  return brokenOf([
+    ...parts.map(
+      ([name, part]): Rule => [
+        part !== undefined && vpc === undefined,
+        `${prefix}${name}: expected ${prefix}vpc with it, got none; give the network that it belongs to`,
+      ],
+    ),
+    [
+      privateHosts !== undefined && vpc?.selectSubnets(subnets).hasPublic === true,
+      `${prefix}subnets: expected private ones, because ${privateHosts} get no public address and would reach nothing, ` +
+        'got public ones; give private subnets',
+    ],
+  ]);
 }
 
 const HTTPS = Port.tcp(443);

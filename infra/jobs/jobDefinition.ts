@@ -1,5 +1,5 @@
 import { JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
-import { JOB_CODES } from '../../lambda/jobs/jobTypes.ts';
+import { JOB_CODES } from '../../lambda/jobs/jobFiles.ts';
 
 interface JobFunctions {
   /** Function that plans and scores. It has the models. */

@@ -5,7 +5,7 @@ import type { ModelPlace } from '../common/models.ts';
 import { brokenOf, exceeds, known, outside, type Problem, type Rule } from '../common/problems.ts';
 import { mebibytesOf } from '../common/units.ts';
 import type { ComputeForm } from '../compute/compute.ts';
-import { type FunctionNetwork, publicSubnets } from '../compute/privateNetwork.ts';
+import { type FunctionNetwork, networkProblems } from '../compute/privateNetwork.ts';
 
 /**
  * Options of jobs, which score files in S3 and write scored files. They have their own functions, so they never slow
@@ -69,7 +69,7 @@ export function jobProblems(
     ],
   );
   return [
-    publicSubnets(jobs, 'functions', 'jobs.subnets'),
+    ...networkProblems(jobs, 'functions', 'jobs.'),
     outside('jobs.concurrency', concurrency, JOB_RANGES.concurrency),
     outside('jobs.reservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
     // Two pieces are in memory at a time, and parsed JSON needs up to twenty times the memory of its text.

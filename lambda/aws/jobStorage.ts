@@ -8,7 +8,7 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
-import { type ByteRange, JobError, type JobInput, type JobStorage } from '../jobs/jobTypes.ts';
+import { type ByteRange, JobError, type JobInput, type JobStorage } from '../jobs/jobFiles.ts';
 import { bodyOf, isMissing } from './awsClients.ts';
 import { describeError, isCallersFault, isNamed } from './awsError.ts';
 import { type RetryOptions, untilAnswered } from './sendBatches.ts';

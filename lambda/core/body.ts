@@ -11,7 +11,16 @@ import {
 import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
 import { createHookBatch, type HookBatch } from './hookBatch.ts';
 import { isObject, parseIfJson } from './json.ts';
-import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './microBatch.ts';
+import {
+  type Body,
+  bodySize,
+  type DecodedBody,
+  type DecodedRequest,
+  isPacked,
+  isRefused,
+  type RefusedRequest,
+  type TensorRequest,
+} from './microBatch.ts';
 import type { Model, TransformBody, TransformInput } from './model.ts';
 import type { Observer } from './observer.ts';
 import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } from './outline.ts';
@@ -34,8 +43,8 @@ export interface IndexedBody {
 
 /** Bodies to decode before yielding to the event loop: one or two milliseconds of work. */
 const BODIES_A_TURN = 256;
-/** Characters to decode before yielding to the event loop: some milliseconds of work. */
-const CHARACTERS_A_TURN = 256 * 1024;
+/** Size of bodies to decode before yielding to the event loop, in characters or bytes: some milliseconds of work. */
+const SIZE_A_TURN = 256 * 1024;
 /** Time without a decoded body after which the decoded ones are scored without waiting for slow objects. */
 const STALLED_MS = 250;
 /** Maximum number of bodies that wait for S3 or a transform, unless none of them arrives. */
@@ -76,7 +85,7 @@ export async function* decodeBodies(
   let decoded: IndexedBody[] = [];
   let given: readonly IndexedBody[] = [];
   let bodiesThisTurn = 0;
-  let charactersThisTurn = 0;
+  let sizeThisTurn = 0;
   let stalled = false;
   const take = (): readonly IndexedBody[] => {
     release();
@@ -121,7 +130,6 @@ export async function* decodeBodies(
 
   for (const [bodyIndex, keyed] of bodies.entries()) {
     if (signal.aborted) break;
-    const { body } = keyed;
     const one = decodeOne(keyed, bodyIndex);
     if (one instanceof Promise) {
       underWay += 1;
@@ -132,12 +140,12 @@ export async function* decodeBodies(
       });
     } else decoded.push({ bodyIndex, body: one });
     bodiesThisTurn += 1;
-    charactersThisTurn += body.length;
-    if (bodiesThisTurn >= BODIES_A_TURN || charactersThisTurn >= CHARACTERS_A_TURN) {
+    sizeThisTurn += bodySize(keyed.body);
+    if (bodiesThisTurn >= BODIES_A_TURN || sizeThisTurn >= SIZE_A_TURN) {
       if (decoded.length > 0) yield take();
       await nextTurn();
       bodiesThisTurn = 0;
-      charactersThisTurn = 0;
+      sizeThisTurn = 0;
     }
     while (underWay - hooks.bodies.size >= BODIES_UNDER_WAY && !stalled) {
       await progress();
@@ -252,18 +260,30 @@ interface DecodeOptions {
  * @see docs/message-format.md
  */
 export function decodeBody(
-  body: string,
+  body: Body,
   bodyIndex: number,
   deps: DecodeDependencies,
   options: DecodeOptions,
   templates?: Templates,
 ): MaybePromise<DecodedBody> {
+  if (typeof body !== 'string') return decodeTensors(body, bodyIndex, deps);
   const read = templates?.read(body, bodyIndex);
   if (read !== undefined) return read;
   const decoded = decodeText(body, WHOLE_BODY, bodyIndex, deps, options, templates);
   // A template matches bodies, so it does not learn a text from S3, which arrives later.
   if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates?.learn(body, decoded);
   return decoded;
+}
+
+/** Checks a request of tensors like one of JSON. */
+function decodeTensors(
+  { inputs, reply }: TensorRequest,
+  bodyIndex: number,
+  deps: DecodeDependencies,
+): MaybePromise<DecodedRequest> {
+  return whenThere(decodeRequest({ inputs }, { path: WHOLE_BODY, bodyIndex, position: 0 }, deps), (request) =>
+    isRefused(request) ? request : { ...request, reply },
+  );
 }
 
 /**
@@ -441,7 +461,7 @@ function readPacked(
   const requests: DecodedRequest[] = [];
   /** Reads one turn's requests. It starts and ends between requests. */
   const readSome = (): Reached => {
-    const turnEnds = cursor.at + CHARACTERS_A_TURN;
+    const turnEnds = cursor.at + SIZE_A_TURN;
     for (let read = 0; read < REQUESTS_A_TURN && cursor.at < turnEnds; read++) {
       if (requests.length === deps.limits.maxRequestsPerMessage) return 'odd';
       const request = templates.readNext(body, cursor) ?? decodeNext(body, cursor, templates, deps);

@@ -1,7 +1,7 @@
 import type { MaybePromise } from './concurrency.ts';
 import { type Failure, failure, transformFailure } from './failure.ts';
 import type { HookBatch } from './hookBatch.ts';
-import type { ScoringRequest } from './microBatch.ts';
+import type { Scores, ScoringRequest } from './microBatch.ts';
 import { givesOwnForm, type Model, type TransformOutputs } from './model.ts';
 import type { Observer } from './observer.ts';
 import { elementsPerRow, encodeRaw, keepsOrder, moveAxis, moveDim, type Tensor, viewOf, withRows } from './tensor.ts';
@@ -14,11 +14,11 @@ import { encodeData } from './values.ts';
  */
 export interface ScoreEncoder {
   /**
-   * Formats one request's scores as JSON in the requested form, or returns the failure of the model's transform.
+   * Returns one request's scores in the requested form, or the failure of the model's transform.
    *
    * @param fromRow first row of the request in the outputs
    */
-  encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
+  encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<Scores | Failure>;
 }
 
 type EncodeTogether = HookBatch<TransformOutputs, unknown>;
@@ -36,6 +36,7 @@ export function createEncoder(
   let frame: Frame = { fields: [], tail: '' };
   return {
     encode(messageId, request, fromRow) {
+      if (request.reply === 'tensors') return chosenOf(request, outputs, fromRow);
       if (givesOwnForm(request.model)) {
         return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), together, observer);
       }
@@ -261,12 +262,12 @@ const BASE64_CHARACTERS_A_BYTE = 4 / 3;
 
 /**
  * Returns the minimum length of a request's answer, to refuse one that is too large before it is formatted. Returns 0
- * if a transform formats it.
+ * if a transform formats it, or nothing does.
  *
  * @param outputs of a run, one tensor per model output, each `[rows, …]`
  */
 export function fewestCharacters(request: ScoringRequest, outputs: readonly Tensor[]): number {
-  if (givesOwnForm(request.model)) return 0;
+  if (request.reply === 'tensors' || givesOwnForm(request.model)) return 0;
   let characters = 0;
   for (const index of request.outputs) {
     const { shape, data } = outputs[index] as Tensor;

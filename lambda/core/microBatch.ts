@@ -1,7 +1,7 @@
 import type { Failure } from './failure.ts';
 import type { Model } from './model.ts';
 import type { CloseReason } from './observer.ts';
-import type { Base64Data, Datatype, TensorData } from './tensor.ts';
+import { type Base64Data, type Datatype, sizeOf, type Tensor, type TensorData } from './tensor.ts';
 
 /** Rows `fromRow` to `toRow` (exclusive) of one request. */
 export interface Part {
@@ -104,8 +104,29 @@ export interface RequestInput {
   readonly data: TensorData | Base64Data;
 }
 
-/** Form of an answer: `outputs` with `data`, `outputs` with `raw_output_contents`, or `predictions`. */
-export type ReplyForm = 'json' | 'binary' | 'predictions';
+/**
+ * Form of an answer: `outputs` with `data`, `outputs` with `raw_output_contents`, or `predictions`, each as JSON text; or
+ * the tensors themselves.
+ */
+export type ReplyForm = 'json' | 'binary' | 'predictions' | 'tensors';
+
+/** Scores of a request: JSON text, or tensors if it asks for them. */
+export type Scores = string | readonly Tensor[];
+
+/** Request of tensors, such as a chunk of a table, in place of JSON text. */
+export interface TensorRequest {
+  /** In the layout of the model. */
+  readonly inputs: readonly Tensor[];
+  readonly reply: 'json' | 'tensors';
+}
+
+/** JSON text of one request or of an array of them, or a request of tensors. */
+export type Body = string | TensorRequest;
+
+/** Returns the size of a body in characters or bytes. */
+export function bodySize(body: Body): number {
+  return sizeOf(typeof body === 'string' ? body : body.inputs);
+}
 
 /** Decoded and checked request: one typed tensor per model input, in the model's order, each with `rows` rows. */
 export interface ScoringRequest {

@@ -1,12 +1,13 @@
 import { encodeError } from './encode.ts';
 import { type Failure, failure, isTransient, type TransientCode } from './failure.ts';
-import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from './microBatch.ts';
+import { type Body, type DecodedBody, isPacked, isRefused, type Scores, type ScoringRequest } from './microBatch.ts';
+import { sizeOf, type Tensor } from './tensor.ts';
 
-/** Body to score: one request, or an array of them. */
+/** Body to score. */
 export interface KeyedBody {
   /** Value of `message_id` in the answer. */
   readonly key: string;
-  readonly body: string;
+  readonly body: Body;
   /** Failures of packed requests that must not be decoded, by position. @default none */
   readonly refused?: ReadonlyMap<number, Failure> | undefined;
 }
@@ -16,8 +17,10 @@ export type Reply = Answer | HandedBack;
 
 export interface Answer {
   readonly of: number;
-  /** JSON text of the answer, or of the array of answers to a packed body. */
+  /** JSON text of the answer, or of the array of answers to a packed body. Empty if the answer is tensors. */
   readonly text: string;
+  /** Answer to a request that asks for tensors: one per model output. */
+  readonly outputs?: readonly Tensor[] | undefined;
   readonly failures: readonly Failure[];
   readonly requests: number;
 }
@@ -28,6 +31,11 @@ export interface HandedBack {
   readonly failure: Failure<TransientCode>;
 }
 
+/** Returns the size of an answer in characters or bytes. */
+export function answerSize({ text, outputs }: Answer): number {
+  return sizeOf(outputs ?? text);
+}
+
 export function isHandedBack(reply: Reply): reply is HandedBack {
   return 'failure' in reply;
 }
@@ -36,8 +44,8 @@ export function isHandedBack(reply: Reply): reply is HandedBack {
 export interface Replies {
   /** Registers a decoded body. Returns its reply if all its requests are refused, or one failed for now. */
   register(body: number, decoded: DecodedBody): Reply | undefined;
-  /** Records the JSON text of a request's scores. Returns the reply after the body's last request. */
-  recordScores(request: ScoringRequest, text: string): Reply | undefined;
+  /** Records a request's scores. Returns the reply after the body's last request. */
+  recordScores(request: ScoringRequest, scores: Scores): Reply | undefined;
   /** Answers a request with an error, or hands its body back if the failure is transient. */
   recordFailure(request: ScoringRequest, failed: Failure): Reply | undefined;
   handBack(body: number, failed: Failure<TransientCode>): Reply | undefined;
@@ -47,8 +55,8 @@ export interface Replies {
 
 interface BodyState {
   /** Packed body only: JSON texts of the answers by request. Undefined once the reply is complete. */
-  answers: (string | undefined)[] | undefined;
-  characters: number;
+  answers: (Scores | undefined)[] | undefined;
+  size: number;
   /** Undefined once the reply is complete. */
   failures: Failure[] | undefined;
   requests: number;
@@ -69,7 +77,7 @@ export function createReplies(
   onComplete: (body: number) => void,
 ): Replies {
   const states = bodies.map(newState);
-  let heldCharacters = 0;
+  let heldSize = 0;
 
   const stateOf = (body: number): BodyState => {
     const state = states[body];
@@ -78,16 +86,17 @@ export function createReplies(
   };
   const keyOf = (body: number): string => (bodies[body] as KeyedBody).key;
   const complete = (body: number, state: BodyState): void => {
-    if (state.answers !== undefined) heldCharacters -= state.characters;
+    if (state.answers !== undefined) heldSize -= state.size;
     state.answers = undefined;
     state.failures = undefined;
     state.unanswered = 0;
     onComplete(body);
   };
-  const reply = (of: number, state: BodyState, text: string): Answer => {
+  const reply = (of: number, state: BodyState, scores: Scores): Answer => {
     const { failures = NO_FAILURES, requests } = state;
     complete(of, state);
-    return { of, text, failures, requests };
+    if (typeof scores !== 'string') return { of, text: '', outputs: scores, failures, requests };
+    return { of, text: scores, failures, requests };
   };
   const handBack = (of: number, failed: Failure<TransientCode>): HandedBack | undefined => {
     const state = stateOf(of);
@@ -95,29 +104,30 @@ export function createReplies(
     complete(of, state);
     return { of, failure: failed };
   };
-  const answer = (body: number, position: number, id: string | undefined, text: string, failed?: Failure) => {
+  const answer = (body: number, position: number, id: string | undefined, scores: Scores, failed?: Failure) => {
     const state = stateOf(body);
     if (isAnswered(state, position)) return undefined;
     if (failed !== undefined) {
       state.failures ??= [];
       state.failures.push(failed);
     }
-    state.characters += text.length;
-    if (state.characters > maxAnswerCharacters) {
+    const size = sizeOf(scores);
+    state.size += size;
+    if (state.size > maxAnswerCharacters) {
       // The error replaces all answers so far.
       const tooLarge = answerTooLarge(maxAnswerCharacters);
       const idOfAll = state.answers === undefined ? id : undefined;
       state.failures = [tooLarge];
-      // The text was counted but not kept.
-      state.characters -= text.length;
+      // The scores were counted but not kept.
+      state.size -= size;
       return reply(body, state, encodeError(keyOf(body), idOfAll, tooLarge));
     }
-    if (state.answers === undefined) return reply(body, state, text);
+    if (state.answers === undefined) return reply(body, state, scores);
     state.unanswered -= 1;
-    state.answers[position] = text;
-    heldCharacters += text.length;
+    state.answers[position] = scores;
+    heldSize += size;
     if (state.unanswered === 0) return reply(body, state, `[${state.answers.join(',')}]`);
-    return heldCharacters > LARGEST_ANSWERS_HELD * maxAnswerCharacters ? handBack(body, TOO_MANY_ANSWERS) : undefined;
+    return heldSize > LARGEST_ANSWERS_HELD * maxAnswerCharacters ? handBack(body, TOO_MANY_ANSWERS) : undefined;
   };
   const fail = (body: number, position: number, id: string | undefined, failed: Failure): Reply | undefined => {
     if (isAnswered(stateOf(body), position)) return undefined;
@@ -138,7 +148,7 @@ export function createReplies(
       }
       return last;
     },
-    recordScores: ({ bodyIndex, position, id }, text) => answer(bodyIndex, position, id, text),
+    recordScores: ({ bodyIndex, position, id }, scores) => answer(bodyIndex, position, id, scores),
     recordFailure: ({ bodyIndex, position, id }, failed) => fail(bodyIndex, position, id, failed),
     handBack,
     isComplete: (body) => stateOf(body).unanswered === 0,
@@ -147,7 +157,7 @@ export function createReplies(
 }
 
 function newState(): BodyState {
-  return { answers: undefined, characters: 0, failures: undefined, requests: 1, unanswered: 1 };
+  return { answers: undefined, size: 0, failures: undefined, requests: 1, unanswered: 1 };
 }
 
 function isAnswered({ answers, unanswered }: BodyState, position: number): boolean {

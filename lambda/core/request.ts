@@ -1,8 +1,8 @@
 import { type MaybePromise, whenThere } from './concurrency.ts';
 import { type Failure, failure, isFailure, plural, preview, transformFailure } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
-import { isObject, type JsonObject } from './json.ts';
-import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
+import { isObject, type JsonObject, parseIfJson } from './json.ts';
+import type { Body, RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
 import {
   listNames,
   type Model,
@@ -253,6 +253,11 @@ async function decodeOwnForm(
 /** Returns the id of a request that is not decoded, if it has one. */
 export function idOf(value: unknown): string | undefined {
   return isObject(value) && typeof value.id === 'string' ? value.id : undefined;
+}
+
+/** Returns the id of a body that is not decoded, if it is one request with an id. */
+export function idInBody(body: Body): string | undefined {
+  return typeof body === 'string' ? idOf(parseIfJson(body)) : undefined;
 }
 
 const MAX_ID_CHARACTERS = 1024;

@@ -5,6 +5,7 @@ import { type Failure, failure, isFailure, isTransient, plural, reasonOf } from 
 import { createHookBatch } from './hookBatch.ts';
 import { BATCH_BYTES } from './limits.ts';
 import {
+  bodySize,
   type DecodedBody,
   type DecodedRequest,
   elementsIn,
@@ -16,6 +17,7 @@ import {
   type MicroBatch,
   microBatchOf,
   type Part,
+  type Scores,
   type ScoringRequest,
 } from './microBatch.ts';
 import type { Observer } from './observer.ts';
@@ -35,7 +37,7 @@ import {
   startStopwatch,
 } from './run.ts';
 import { join, unstack } from './stack.ts';
-import type { Tensor } from './tensor.ts';
+import { sizeOf, type Tensor } from './tensor.ts';
 import { verifyOutputs, verifyWhole } from './verify.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
@@ -96,7 +98,7 @@ export async function score(
   const stopwatch = startStopwatch(deps.now);
   for await (const decoded of decodeBodies(bodies, deps, payloadMemory, time)) {
     decodeMs += stopwatch.lap();
-    for (const { bodyIndex } of decoded) backlog.hold(bodyIndex, (bodies[bodyIndex] as KeyedBody).body.length);
+    for (const { bodyIndex } of decoded) backlog.hold(bodyIndex, bodySize((bodies[bodyIndex] as KeyedBody).body));
     const { settled, closed } = enterBodies(decoded, plan, call);
     run(closed);
     if (settled.length > 0) await sink(settled);
@@ -290,10 +292,10 @@ async function answerMicroBatch(batch: MicroBatch, { outputs, runMs, stackMs }: 
   );
 }
 
-/** Maximum length of finished answers to hold before they are passed on. */
-const CHARACTERS_WRITTEN_TOGETHER = 4 * 1024 * 1024;
-/** Characters of answers to format before yielding to the event loop: some milliseconds of work. */
-const CHARACTERS_A_TURN = 256 * 1024;
+/** Maximum size of finished answers to hold before they are passed on, in characters or bytes. */
+const SIZE_WRITTEN_TOGETHER = 4 * 1024 * 1024;
+/** Size of answers to format before yielding to the event loop: some milliseconds of work. */
+const SIZE_A_TURN = 256 * 1024;
 
 /**
  * Answers every request whose last part is in the micro-batch. Yields the completed replies in groups that are passed
@@ -312,14 +314,15 @@ async function* answerParts(
   const encoderOfRun = createEncoder(outputs, together, deps.observer);
   let pending: Reply[] = [];
   let later: Promise<void>[] = [];
-  let characters = 0;
-  let charactersThisTurn = 0;
-  const record = (request: ScoringRequest, answer: string | Failure): void => {
+  let held = 0;
+  let heldThisTurn = 0;
+  const record = (request: ScoringRequest, answer: Scores | Failure): void => {
     const one = isFailure(answer) ? replies.recordFailure(request, answer) : replies.recordScores(request, answer);
     if (one !== undefined) pending.push(one);
     if (isFailure(answer)) return;
-    characters += answer.length;
-    charactersThisTurn += answer.length;
+    const size = sizeOf(answer);
+    held += size;
+    heldThisTurn += size;
   };
   const allEncoded = async (): Promise<void> => {
     await together.call();
@@ -331,7 +334,7 @@ async function* answerParts(
     const fromRow = row;
     row += part.toRow - part.fromRow;
     if (replies.isComplete(request.bodyIndex)) continue;
-    let answer: MaybePromise<string | Failure>;
+    let answer: MaybePromise<Scores | Failure>;
     if (fewestCharacters(request, outputs) > deps.limits.maxAnswerCharacters) {
       answer = answerTooLarge(deps.limits.maxAnswerCharacters);
     } else if (liesInOutputs(part, batch)) answer = encode(encoderOfRun, request, fromRow, replies);
@@ -343,15 +346,15 @@ async function* answerParts(
     }
     if (answer instanceof Promise) later.push(answer.then((encoded) => record(request, encoded)));
     else record(request, answer);
-    if (charactersThisTurn < CHARACTERS_A_TURN) continue;
-    charactersThisTurn = 0;
+    if (heldThisTurn < SIZE_A_TURN) continue;
+    heldThisTurn = 0;
     await nextTurn();
-    if (characters < CHARACTERS_WRITTEN_TOGETHER) continue;
+    if (held < SIZE_WRITTEN_TOGETHER) continue;
     await allEncoded();
     yield pending;
     pending = [];
     later = [];
-    characters = 0;
+    held = 0;
   }
   await allEncoded();
   yield pending;
@@ -371,7 +374,7 @@ function encode(
   request: ScoringRequest,
   fromRow: number,
   replies: Replies,
-): MaybePromise<string | Failure> {
+): MaybePromise<Scores | Failure> {
   try {
     return encoder.encode(replies.keyOf(request), request, fromRow);
   } catch (error) {

@@ -6,6 +6,17 @@ export interface Tensor {
   readonly data: TensorData;
 }
 
+/** Returns the size of a text in characters, or of tensors in bytes. A character of an element counts as a byte. */
+export function sizeOf(value: string | readonly Tensor[]): number {
+  if (typeof value === 'string') return value.length;
+  let size = 0;
+  for (const { data } of value) {
+    if (!Array.isArray(data)) size += data.byteLength;
+    else for (const element of data) size += element.length;
+  }
+  return size;
+}
+
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, dim) => product * dim, 1);
 }

@@ -2,6 +2,7 @@ import pLimit from 'p-limit';
 import * as z from 'zod';
 import type { Announce, JobEnded } from '../aws/announce.ts';
 import { isObject, parseIfJson } from '../core/json.ts';
+import { JobError, type JobStorage } from './jobFiles.ts';
 import {
   dataKey,
   dataKeys,
@@ -25,10 +26,8 @@ import {
   FAILURE,
   type FailedPiece,
   JOB_START,
-  JobError,
   type JobFailure,
   type JobStart,
-  type JobStorage,
   type Manifest,
   type Part,
   pieceIn,

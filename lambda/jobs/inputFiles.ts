@@ -3,7 +3,7 @@ import pLimit from 'p-limit';
 import * as z from 'zod';
 import { plural } from '../core/failure.ts';
 import { parseIfJson } from '../core/json.ts';
-import { type InputFile, JobError, type JobInput, type JobStorage } from './jobTypes.ts';
+import { type InputFile, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
 import { etagOf, isListing, listFiles, MAX_FILES } from './submitJob.ts';
 
 const MAX_MANIFEST_BYTES = 32 * 1024 * 1024;

@@ -1,7 +1,8 @@
 import type * as z from 'zod';
 import { parseIfJson } from '../core/json.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-import { type Format, JOB_HEAD, type JobHead, type JobStorage, PART, type Part, pieceIn } from './jobTypes.ts';
+import type { Format, JobStorage } from './jobFiles.ts';
+import { JOB_HEAD, type JobHead, PART, type Part, pieceIn } from './jobTypes.ts';
 
 /*
  * Keys of a job's objects, all under one folder. They depend only on part and piece, so a repeated call writes the same

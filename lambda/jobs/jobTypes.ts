@@ -1,12 +1,6 @@
 import * as z from 'zod';
 import { DATATYPES, type Datatype } from '../core/tensor.ts';
-
-export const FORMATS = ['jsonl', 'csv', 'parquet'] as const;
-export type Format = (typeof FORMATS)[number];
-
-/** Compression of a text object. Parquet compresses within the file. */
-export const COMPRESSIONS = ['none', 'gzip', 'zstd'] as const;
-export type Compression = (typeof COMPRESSIONS)[number];
+import { type ByteRange, COMPRESSIONS, FORMATS } from './jobFiles.ts';
 
 /*
  * A call of another version of the deployment may read a start, a head, a part or a report. It ignores unknown keys and
@@ -54,23 +48,6 @@ export type Spec = z.infer<typeof SPEC>;
 
 const file = { key: z.string(), etag: z.string(), bytes: count };
 const input = { bucket: z.string(), ...file };
-
-/**
- * Input of a job: an object, a manifest of objects, or all objects under a prefix or a glob. A prefix and a glob have
- * the hash of their listing as the ETag.
- */
-export interface JobInput {
-  readonly bucket: string;
-  readonly key: string;
-  readonly etag: string;
-  readonly bytes: number;
-}
-
-/** File of a job. */
-export interface InputFile extends JobInput {
-  /** Path in the results. Empty if the input of the job is one object. */
-  readonly path: string;
-}
 
 export const JOB_START = z.object({
   ...input,
@@ -238,32 +215,6 @@ export type Manifest = z.infer<typeof MANIFEST>;
 export const FAILURE = z.object({ code: z.string(), message: z.string() });
 export type JobFailure = z.infer<typeof FAILURE>;
 
-/** Reasons why a job ends without a manifest. The state machine uses them as error names. */
-export const JOB_CODES = [
-  'INPUT_CHANGED',
-  'INPUT_NOT_FOUND',
-  'INVALID_JOB',
-  'PIECES_MISSING',
-  'RESULTS_MISSING',
-] as const;
-type JobCode = (typeof JOB_CODES)[number];
-
-export class JobError extends Error {
-  readonly code: JobCode;
-
-  constructor(code: JobCode, message: string) {
-    super(message);
-    this.name = code;
-    this.code = code;
-  }
-}
-
-/** Bytes `start` to `end` (exclusive). */
-export interface ByteRange {
-  readonly start: number;
-  readonly end: number;
-}
-
 /**
  * Splits `bytes` into spans, in order and without gaps. An empty object has one empty span, because a plan needs at
  * least one line.
@@ -302,25 +253,4 @@ export function wantedFrom({ only, except }: Part, piece: number): number {
   let wanted = piece;
   while (except?.includes(wanted)) wanted += 1;
   return wanted;
-}
-
-/** Bucket of the jobs. Implementations retry transient failures. An error that they throw ends the call. */
-export interface JobStorage {
-  /**
-   * Reads bytes of the version that the job was started for.
-   *
-   * @throws JobError INPUT_CHANGED if the object is another version, INPUT_NOT_FOUND if it does not exist
-   */
-  readRange(input: JobInput, span: ByteRange): Promise<Uint8Array>;
-  /** Reads all bytes, in order. @throws JobError like {@link readRange} */
-  readAll(input: JobInput): AsyncIterable<Uint8Array>;
-  /** Returns the text of an object, or undefined if it does not exist. */
-  get(key: string): Promise<string | undefined>;
-  put(key: string, body: string | Uint8Array): Promise<void>;
-  /** Puts an object with metadata `about` if its key does not exist. @returns true if the object was put */
-  putNew(key: string, body: Uint8Array, about: string): Promise<boolean>;
-  /** Returns size and version of an object and the metadata of {@link putNew}, or undefined if it does not exist. */
-  look(key: string): Promise<{ readonly about: string; readonly etag: string; readonly bytes: number } | undefined>;
-  remove(key: string): Promise<void>;
-  list(prefix: string): AsyncIterable<{ readonly key: string; readonly etag: string; readonly bytes: number }>;
 }

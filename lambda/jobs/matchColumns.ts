@@ -2,7 +2,8 @@ import { isFailure, preview } from '../core/failure.ts';
 import type { JsonObject } from '../core/json.ts';
 import { type ModelDescription, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { notAmong } from '../core/wrongValue.ts';
-import { type InputColumns, JobError, type Spec } from './jobTypes.ts';
+import { JobError } from './jobFiles.ts';
+import type { InputColumns, Spec } from './jobTypes.ts';
 import { inputColumnsOf } from './rowRequests.ts';
 
 type InputSpec = Pick<Spec, 'inputs' | 'keep' | 'separator'>;
@@ -99,4 +100,24 @@ function headerHint(columns: readonly string[], { separator }: Spec, lost: reado
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
   if (found === undefined || separator !== undefined) return undefined;
   return `; if ${found === '\t' ? 'a tab' : found} separates the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
+}
+
+const MAX_COLUMNS = 100_000;
+
+/**
+ * Expands ranges of column names: `p0..p63` is p0, p1, … p63, and `p00..p63` has two digits.
+ *
+ * @throws Error if a range is invalid or runs backwards
+ */
+export function expandColumns(names: readonly string[]): string[] {
+  return names.flatMap((name) => {
+    const [, prefix = '', first, again, last] = /^(.*?)(\d+)\.\.(.*?)(\d+)$/.exec(name) ?? [];
+    if (first === undefined || last === undefined) return [name];
+    const [from, to] = [Number(first), Number(last)];
+    if (prefix !== again || to < from || to - from >= MAX_COLUMNS) {
+      throw new Error(`columns: expected a range such as ${prefix}0..${prefix}63, got '${name}'`);
+    }
+    const width = first.startsWith('0') ? first.length : 0;
+    return Array.from({ length: to - from + 1 }, (_, index) => `${prefix}${String(from + index).padStart(width, '0')}`);
+  });
 }

@@ -10,7 +10,7 @@ import {
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-import { type ByteRange, JobError, type JobInput, type JobStorage } from './jobTypes.ts';
+import { type ByteRange, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
 import { checkThrift } from './parquetPages.ts';
 
 /** Source of a file's bytes: the bucket of jobs, or this machine. */

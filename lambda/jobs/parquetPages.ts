@@ -135,11 +135,10 @@ function valuesIn(page: Page, leaf: Leaf, first: number, end: number, levels: Nu
 }
 
 function concatenate(parts: readonly DecodedArray[]): DecodedArray {
-  const [only, ...others] = parts;
-  if (only === undefined || others.length === 0) return only ?? [];
-  const all: unknown[] = [];
-  for (const part of parts) for (let at = 0; at < part.length; at++) all.push(part[at]);
-  return all;
+  const [first = [], ...others] = parts;
+  if (others.length === 0) return first;
+  const none: unknown[] = [];
+  return none.concat(...parts.map((part) => (Array.isArray(part) ? part : Array.from<unknown>(part))));
 }
 
 async function readNested(pages: PageCursor, rows: Rows, spend: Spend): Promise<DecodedArray> {

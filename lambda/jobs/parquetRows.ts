@@ -2,7 +2,8 @@ import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
 import { parquetSchema } from 'hyparquet';
 import { getTreePath } from 'hyparquet/src/schema.js';
 import { messageOf } from '../core/failure.ts';
-import type { ByteRange, JobHead, JobInput, RowPiece, Span } from './jobTypes.ts';
+import type { ByteRange, JobInput } from './jobFiles.ts';
+import type { JobHead, RowPiece, Span } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
 import {
   budgetOf,

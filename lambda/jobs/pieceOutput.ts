@@ -1,5 +1,6 @@
+import type { JobStorage } from './jobFiles.ts';
 import { dataKey, type Place, parseObject } from './jobObjects.ts';
-import { ANSWERED, type JobStorage, type Reasons } from './jobTypes.ts';
+import { ANSWERED, type Reasons } from './jobTypes.ts';
 import type { ResultFile } from './resultFiles.ts';
 import type { Results } from './results.ts';
 
@@ -24,11 +25,17 @@ interface OutputOptions {
   /** Maximum size of an object, unless one row is larger. */
   readonly objectBytes: number;
   /** Opens the content of an object. */
-  readonly open: () => ResultFile;
+  readonly open: () => Promise<ResultFile>;
 }
 
-export function createOutput({ storage, place, checkpoint: before, objectBytes, open }: OutputOptions): Output {
-  let added = newObject(open());
+export async function createOutput({
+  storage,
+  place,
+  checkpoint: before,
+  objectBytes,
+  open,
+}: OutputOptions): Promise<Output> {
+  let added = newObject(await open());
   let begunRows = before.rows;
   let checkpoint = before;
   let isOvertaken = false;
@@ -48,7 +55,7 @@ export function createOutput({ storage, place, checkpoint: before, objectBytes, 
     putting = putObject(added);
     // The rejection is handled where the promise is awaited.
     putting.catch(() => {});
-    added = newObject(open());
+    added = newObject(await open());
   };
   return {
     get rows() {

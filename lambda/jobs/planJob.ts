@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ColumnMetaData, FileMetaData } from 'hyparquet';
 import { isFailure, isTransient } from '../core/failure.ts';
-import { givesOwnForm, type ModelDescription, type ModelFinder } from '../core/model.ts';
+import type { ModelDescription, ModelFinder } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { findFiles } from './inputFiles.ts';
+import { type Compression, type Format, type InputFile, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
 import {
   cancelledKey,
   cancelWatch,
@@ -22,15 +23,9 @@ import {
   suspectKeys,
 } from './jobObjects.ts';
 import {
-  type Compression,
-  type Format,
   type InputColumns,
-  type InputFile,
-  JobError,
   type JobHead,
-  type JobInput,
   type JobStart,
-  type JobStorage,
   type Part,
   type PartFile,
   piecesOf,
@@ -42,6 +37,7 @@ import {
 import { matchColumns, matchKeys } from './matchColumns.ts';
 import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
 import { CODECS, maxInflation } from './parquetPages.ts';
+import { outputsOf } from './resultFiles.ts';
 import { arePlainObjects, firstObject, rowShape, withSeparator } from './rowRequests.ts';
 import { type GoesOn, headerIn, MAX_HEADER_BYTES, readStart } from './textRows.ts';
 
@@ -124,12 +120,6 @@ async function createHead(asked: JobStart, deps: PlanDependencies): Promise<JobH
   await storage.put(planKey(folder, 1), linesOfPlan(parts));
   await storage.put(headKey(folder), JSON.stringify(head));
   return head;
-}
-
-/** Returns the outputs in each result, or `own` if a transform makes the result. */
-export function outputsOf(model: ModelDescription): NonNullable<JobHead['outputs']> {
-  if (givesOwnForm(model)) return 'own';
-  return model.outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
 }
 
 function refuseSeparator(key: string, format: Format, { separator }: Spec): void {

@@ -1,10 +1,8 @@
-import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
-import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
-import type { TensorSpec } from '../core/model.ts';
+import { givesOwnForm, type ModelDescription, type TensorSpec } from '../core/model.ts';
 import { DATATYPES, type Datatype, elementCount, elementsPerRow, type Tensor } from '../core/tensor.ts';
 import { encodeData } from '../core/values.ts';
-import { type Format, JobError, type JobHead } from './jobTypes.ts';
-import { spanOf } from './parquetFooter.ts';
+import { type Format, JobError } from './jobFiles.ts';
+import type { JobHead } from './jobTypes.ts';
 import { documentVisitor, type Results, type ResultVisitor, type SharedScores, visitResults } from './results.ts';
 import { withKept } from './rows.ts';
 
@@ -49,7 +47,7 @@ const asIs = async (_: string, bytes: number): Promise<number> => bytes;
  * @param outputs outputs in each result
  * @param kept names of the columns that are copied to the results
  */
-export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
+export async function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): Promise<ResultFile> {
   if (format === 'parquet') return parquetResults(outputs, kept);
   if (format === 'csv') return csvResults(outputs, kept);
   const lines = createLines();
@@ -66,6 +64,12 @@ export function createResultFile(format: Format, outputs: Outputs, kept: readonl
 }
 
 type Outputs = NonNullable<JobHead['outputs']>;
+
+/** Returns the outputs in each result, or `own` if a transform makes the result. */
+export function outputsOf(model: ModelDescription): Outputs {
+  if (givesOwnForm(model)) return 'own';
+  return model.outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
+}
 
 function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, outputs: outputColumns, cellsOfDocument } = resultColumns(outputs, kept);
@@ -177,7 +181,9 @@ function joinLines(lines: readonly string[]): string[] {
 const CELLS_A_GROUP = 100_000;
 const VALUE_BYTES = 8;
 
-function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
+/** Imports what it needs when it is called, because other formats start 60 ms sooner without it. */
+async function parquetResults(outputs: Outputs, kept: readonly string[]): Promise<ResultFile> {
+  const { ByteWriter, ParquetWriter, schemaFromColumnData } = await import('hyparquet-writer');
   const { columns, outputs: outputColumns, cellsOfDocument } = resultColumns(outputs, kept);
   const table = columns.map(({ name, datatype = 'BYTES' }) => ({
     name,
@@ -237,6 +243,8 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
       return taken();
     },
     async resume(path, bytes) {
+      const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
+      const { spanOf } = await import('./parquetFooter.ts');
       const { slice } = await asyncBufferFromFile(path);
       const file = { byteLength: bytes, slice: (start: number, end = bytes) => slice(start, end) };
       const metadata = await parquetMetadataAsync(file);

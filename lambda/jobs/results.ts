@@ -1,9 +1,5 @@
-import { createRowEncoder } from '../core/encode.ts';
-import { type Failure, isFailure } from '../core/failure.ts';
-import { isObject, parseIfJson } from '../core/json.ts';
-import type { ModelDescription } from '../core/model.ts';
-import { decodeAll, isBase64Data, type Tensor } from '../core/tensor.ts';
-import { decodeRaw } from '../core/values.ts';
+import type { Failure } from '../core/failure.ts';
+import type { Tensor } from '../core/tensor.ts';
 import { type Rows, withKept } from './rows.ts';
 import type { Table } from './table.ts';
 
@@ -83,24 +79,4 @@ export function documentVisitor(
     shared: (row, scores, place) =>
       visit(withKept(scores.textOf(rows.idOf(row), place), rows.keptOf(row)), NO_FAILURES, row),
   };
-}
-
-/** Reads the binary answer to a request of several rows. Returns undefined if it lacks rows or outputs. */
-export function readScores(
-  text: string,
-  model: ModelDescription,
-  table: Table,
-  rows: readonly number[],
-): SharedScores | undefined {
-  const answer = parseIfJson(text);
-  if (!isObject(answer) || !Array.isArray(answer.outputs) || !Array.isArray(answer.raw_output_contents))
-    return undefined;
-  const outputs: Tensor[] = [];
-  for (const [index, { name, datatype }] of model.outputs.entries()) {
-    const shape: readonly number[] = answer.outputs[index]?.shape ?? [];
-    const data = decodeRaw(answer.raw_output_contents[index], datatype, shape, () => name);
-    if (shape[0] !== rows.length || isFailure(data)) return undefined;
-    outputs.push({ name, datatype, shape, data: isBase64Data(data) ? decodeAll(data, datatype, shape) : data });
-  }
-  return { table, rows, outputs, textOf: createRowEncoder(model, outputs) };
 }

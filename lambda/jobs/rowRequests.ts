@@ -161,6 +161,7 @@ export function firstObject(lines: Iterable<string>): JsonObject | undefined {
 /** Returns true if a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */
 export function isExact(value: unknown): boolean {
   if (typeof value === 'number') return Number.isSafeInteger(value) || (value % 1 !== 0 && Number.isFinite(value));
+  if (Array.isArray(value)) return value.every(isExact);
   return typeof value !== 'object' || value === null || Object.values(value).every(isExact);
 }
 

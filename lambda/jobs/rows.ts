@@ -1,4 +1,5 @@
 import type { Failure } from '../core/failure.ts';
+import type { Body } from '../core/microBatch.ts';
 
 /** Rows of a file that were read together: requests, or a table. */
 export interface Rows {
@@ -8,7 +9,7 @@ export interface Rows {
   /** Returns the reason why a row cannot be scored. Undefined if it can. */
   failureOf(row: number): Failure | undefined;
   /** Returns the request of one row. Empty if the row has a failure. */
-  requestOf(row: number): string;
+  requestOf(row: number): Body;
   /** Returns the kept columns of a row as the JSON text of an object. Undefined if there are none. */
   keptOf(row: number): string | undefined;
   /** Returns the rows `from` to `to` (exclusive), without a copy. */

@@ -5,6 +5,7 @@ import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
 import type { Scorer } from '../scorer/scorer.ts';
 import { noteFailure } from './finishJob.ts';
+import type { JobStorage } from './jobFiles.ts';
 import {
   cancelWatch,
   failedKey,
@@ -18,7 +19,6 @@ import {
 import {
   type FailedPiece,
   type JobHead,
-  type JobStorage,
   type Next,
   type Part,
   type PartFile,
@@ -33,7 +33,7 @@ import { type Checkpoint, createOutput, NOTHING, type Output, readCheckpoint } f
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import { createResultFile, type ResultFile } from './resultFiles.ts';
 import type { Rows } from './rows.ts';
-import { createRowScoring, errorOf, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
+import { createRowScoring, errorOf, MAX_SIZE_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -53,7 +53,7 @@ export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanA
 /** Creates the handler of the function with the models. It plans jobs, scores parts and skips pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
   const { scorer, partBytes, pieceBytes, observer } = deps;
-  const options = { score: scorer.score, observer, maxCharacters: MAX_CHARACTERS_HELD };
+  const options = { score: scorer.score, observer, maxSize: MAX_SIZE_HELD };
   const tableModelOf = createTableModels(scorer);
   const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
     if (event.action === 'plan') {
@@ -220,7 +220,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const next = rows.isLast ? Number.POSITIVE_INFINITY : following;
     if (!isSuspect) readOn(next);
     const objectBytes = OBJECT_PIECES * head.pieceBytes;
-    const output = createOutput({ storage, place, checkpoint, objectBytes, open: () => resultFileOf(head) });
+    const output = await createOutput({ storage, place, checkpoint, objectBytes, open: () => resultFileOf(head) });
     const left = leftOf(rows, output.rows);
     const isWhole = await scorePiece(left, output, { scoring, steps, fruitless: isFirst ? fruitless : 0 });
     const overtaken = await writes.makeRoom(output.bytes);
@@ -249,7 +249,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   return overtaken === undefined ? done : { ...done, next: { piece: overtaken } };
 }
 
-function resultFileOf({ results, outputs = 'own', keep }: JobHead): ResultFile {
+function resultFileOf({ results, outputs = 'own', keep }: JobHead): Promise<ResultFile> {
   return createResultFile(results, outputs, keep);
 }
 

@@ -1,14 +1,13 @@
-import * as z from 'zod';
 import { sooner, waitOrAbort } from '../core/concurrency.ts';
-import { encodeError } from '../core/encode.ts';
+import { createRowEncoder, encodeError } from '../core/encode.ts';
 import { type Failure, failure, reasonOf } from '../core/failure.ts';
-import { parseIfJson } from '../core/json.ts';
 import type { ModelDescription } from '../core/model.ts';
 import { type Observer, SILENT } from '../core/observer.ts';
 import { GRACE_MS, NO_DEADLINE, type TimeLimit } from '../core/record.ts';
-import { type HandedBack, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { answerSize, type HandedBack, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { idInBody } from '../core/request.ts';
 import type { CallOptions, ReplySink, ScoreBodies } from '../core/score.ts';
-import { type Results, type RowResult, readScores, type SharedScores } from './results.ts';
+import type { Results, RowResult, SharedScores } from './results.ts';
 import type { Rows } from './rows.ts';
 import { Table } from './table.ts';
 
@@ -20,8 +19,8 @@ export interface RowScoringOptions {
   readonly defaults?: CallOptions['defaults'];
   /** Model of rows of tables. @default each row is a request */
   readonly table?: TableModel | undefined;
-  /** Characters of answers that a call holds together, or one answer that is longer. @default all of them */
-  readonly maxCharacters?: number | undefined;
+  /** Characters or bytes of answers that a call holds together, or one larger answer. @default all of them */
+  readonly maxSize?: number | undefined;
 }
 
 /** Model of rows of tables, kept as long as its scorer. */
@@ -41,7 +40,7 @@ export interface RowScoring {
 }
 
 /** What a call of a job holds of answers: twice what a step should give. */
-export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
+export const MAX_SIZE_HELD = 16 * 1024 * 1024;
 
 /**
  * Creates the scoring of rows of a file. Rows of a table share requests, unless their model may not. If a request fails, its
@@ -91,7 +90,7 @@ async function scoreTogether({ rows, time, table, ask, states }: RowCall): Promi
   if (table === undefined || table.isMixing || !mayShareRequests(table.model) || !(rows instanceof Table)) return [];
   const { model } = table;
   const requests = rows.cutIntoRequests(model.maxBatchRows);
-  const bodies = requests.map((some) => ({ key: rangeOf(rows, some), body: rows.requestOfRows(some, true) }));
+  const bodies = requests.map((some) => ({ key: rangeOf(rows, some), body: rows.requestOfRows(some, 'tensors') }));
   const leftMs = time.remainingMs();
   // The rest is for rows of requests that fail, or hang.
   const laterMs = Number.isFinite(leftMs) ? leftMs / 2 : 0;
@@ -102,10 +101,11 @@ async function scoreTogether({ rows, time, table, ask, states }: RowCall): Promi
   const shared: SharedScores[] = [];
   for (const [index, some] of requests.entries()) {
     const reply = replies.get(index);
-    const isScored = reply !== undefined && reply !== TOO_MUCH && !isHandedBack(reply) && reply.failures.length === 0;
-    const scores = isScored ? readScores(reply.text, model, rows, some) : undefined;
-    if (scores !== undefined) shared.push(scores);
-    const state = reply === TOO_MUCH ? LET_GO : scores === undefined ? OPEN : SETTLED;
+    const outputs = reply === undefined || reply === TOO_MUCH || isHandedBack(reply) ? undefined : reply.outputs;
+    if (outputs !== undefined) {
+      shared.push({ table: rows, rows: some, outputs, textOf: createRowEncoder(model, outputs) });
+    }
+    const state = reply === TOO_MUCH ? LET_GO : outputs === undefined ? OPEN : SETTLED;
     for (const row of some) states[row] = state;
   }
   return shared;
@@ -150,14 +150,8 @@ function refuseLostModel({ rows, single }: RowCall, shared: readonly SharedScore
 const TOO_MUCH = 'too much to hold';
 
 /** Returns what has bodies scored and keeps their replies, by body: none where there was no time. */
-function createAsking({
-  score,
-  observer,
-  defaults,
-  table,
-  maxCharacters = Number.POSITIVE_INFINITY,
-}: RowScoringOptions) {
-  let heldCharacters = 0;
+function createAsking({ score, observer, defaults, table, maxSize = Number.POSITIVE_INFINITY }: RowScoringOptions) {
+  let heldSize = 0;
   let lastProblem: unknown;
   const told: Observer = {
     ...SILENT,
@@ -175,9 +169,9 @@ function createAsking({
     const replies = new Map<number, Reply | typeof TOO_MUCH>();
     const sink: ReplySink = async (given) => {
       for (const reply of given) {
-        const characters = isHandedBack(reply) ? 0 : reply.text.length;
-        const isTooMuch = characters > 0 && heldCharacters > 0 && heldCharacters + characters > maxCharacters;
-        if (!isTooMuch) heldCharacters += characters;
+        const size = isHandedBack(reply) ? 0 : answerSize(reply);
+        const isTooMuch = size > 0 && heldSize > 0 && heldSize + size > maxSize;
+        if (!isTooMuch) heldSize += size;
         replies.set(reply.of, isTooMuch ? TOO_MUCH : reply);
       }
     };
@@ -215,18 +209,11 @@ function isOutOfTime({ failure: { code } }: HandedBack): boolean {
 
 /** Returns the result of a row that cannot be scored. */
 export function errorOf(rows: Rows, row: number, failed: Failure): RowResult {
-  return { text: encodeError(rows.idOf(row), idIn(rows.requestOf(row)), failed), failures: [failed] };
+  return { text: encodeError(rows.idOf(row), idInBody(rows.requestOf(row)), failed), failures: [failed] };
 }
 
 /** A bug has no log to be read in: the result says why. */
 function explained(failed: Failure, problem: unknown): Failure {
   if (failed.code !== 'INTERNAL') return failed;
   return failure('INTERNAL', `expected the line to be scored; scoring it threw: ${reasonOf(problem)}`);
-}
-
-const WITH_ID = z.object({ id: z.string() });
-
-/** The id of a row's request, where it has one. */
-function idIn(text: string): string | undefined {
-  return WITH_ID.safeParse(parseIfJson(text)).data?.id;
 }

@@ -3,16 +3,9 @@ import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { JOB_RANGES } from '../core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-import {
-  COMPRESSIONS,
-  FORMATS,
-  type InputFile,
-  JobError,
-  type JobInput,
-  type JobStart,
-  type JobStorage,
-  type Spec,
-} from './jobTypes.ts';
+import { COMPRESSIONS, FORMATS, type InputFile, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
+import type { JobStart, Spec } from './jobTypes.ts';
+import { expandColumns } from './matchColumns.ts';
 import { isSeparator, parseCell } from './rowRequests.ts';
 
 /**
@@ -282,24 +275,4 @@ export function readSpec(text: string): { readonly spec: Spec; readonly concurre
     ...(keep && { keep: expandColumns(keep) }),
   };
   return { spec, concurrency };
-}
-
-const MAX_COLUMNS = 100_000;
-
-/**
- * Expands ranges of column names: `p0..p63` is p0, p1, … p63, and `p00..p63` has two digits.
- *
- * @throws Error if a range is invalid or runs backwards
- */
-export function expandColumns(names: readonly string[]): string[] {
-  return names.flatMap((name) => {
-    const [, prefix = '', first, again, last] = /^(.*?)(\d+)\.\.(.*?)(\d+)$/.exec(name) ?? [];
-    if (first === undefined || last === undefined) return [name];
-    const [from, to] = [Number(first), Number(last)];
-    if (prefix !== again || to < from || to - from >= MAX_COLUMNS) {
-      throw new Error(`columns: expected a range such as ${prefix}0..${prefix}63, got '${name}'`);
-    }
-    const width = first.startsWith('0') ? first.length : 0;
-    return Array.from({ length: to - from + 1 }, (_, index) => `${prefix}${String(from + index).padStart(width, '0')}`);
-  });
 }

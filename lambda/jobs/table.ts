@@ -1,17 +1,9 @@
 import { type Failure, failure, preview } from '../core/failure.ts';
 import { parseIfJson } from '../core/json.ts';
+import type { Body, TensorRequest } from '../core/microBatch.ts';
 import { shapeInModel, type TensorSpec } from '../core/model.ts';
 import { isShallow } from '../core/outline.ts';
-import {
-  allocate,
-  copyInto,
-  DATATYPES,
-  type Datatype,
-  elementCount,
-  encodeRaw,
-  type TensorData,
-  viewOf,
-} from '../core/tensor.ts';
+import { allocate, copyInto, DATATYPES, type Datatype, elementCount, type TensorData, viewOf } from '../core/tensor.ts';
 import type { InputColumns, JobHead } from './jobTypes.ts';
 import { type CellReader, cellReader, exactly, isEmpty, isExact, jsonValue, refusal, rowShape } from './rowRequests.ts';
 import type { IdPrefix, Rows } from './rows.ts';
@@ -59,8 +51,8 @@ export class Table implements Rows {
     return this.#columns.failures.get(this.#from + row);
   }
 
-  requestOf(row: number): string {
-    return this.failureOf(row) === undefined ? this.requestOfRows([row], false) : '';
+  requestOf(row: number): Body {
+    return this.failureOf(row) === undefined ? this.requestOfRows([row], 'json') : '';
   }
 
   keptOf(row: number): string | undefined {
@@ -96,23 +88,18 @@ export class Table implements Rows {
   }
 
   /**
-   * Writes rows as one binary request.
+   * Returns rows as one request.
    *
    * @param rows at least one, without failures and of the same shapes. Several only for inputs with the batch axis at 0
-   * @param isBinary true if the answer is to be binary too
    */
-  requestOfRows(rows: readonly number[], isBinary: boolean): string {
-    const { inputs } = this.#columns;
-    const specs = inputs.map((one) => {
+  requestOfRows(rows: readonly number[], reply: TensorRequest['reply']): TensorRequest {
+    const inputs = this.#columns.inputs.map((one) => {
+      const { input: name, datatype } = one.input;
       const shape = shapeOf(one, this.#from + (rows[0] as number));
-      const sizes = rows.length === 1 ? shape : shape.with(0, rows.length);
-      return `{"name":${JSON.stringify(one.input.input)},"datatype":"${one.input.datatype}","shape":[${sizes.join(',')}]}`;
+      const data = this.#elementsOf(one, rows);
+      return { name, datatype, shape: rows.length === 1 ? shape : shape.with(0, rows.length), data };
     });
-    const contents = inputs.map((input) => encodeRaw(this.#elementsOf(input, rows)));
-    return (
-      `{"inputs":[${specs.join(',')}],"parameters":{"binary_data_output":${isBinary}},` +
-      `"raw_input_contents":["${contents.join('","')}"]}`
-    );
+    return { inputs, reply };
   }
 
   /** Returns the elements of one input in some rows. Neighbours are copied together, and not at all if they are all. */

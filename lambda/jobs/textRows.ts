@@ -2,16 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { pipeline, Readable } from 'node:stream';
 import zlib, { createGunzip, type ZstdDecompress } from 'node:zlib';
 import { type Failure, failure, messageOf } from '../core/failure.ts';
+import { type ByteRange, type Compression, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
 import { MAX_PIECES } from './jobObjects.ts';
-import {
-  type ByteRange,
-  type Compression,
-  JobError,
-  type JobHead,
-  type JobInput,
-  type JobStorage,
-  type Span,
-} from './jobTypes.ts';
+import type { JobHead, Span } from './jobTypes.ts';
 import { fieldsOf, type LineReader, lineReaderOf, readLines } from './lineRows.ts';
 import type { IdPrefix, Rows } from './rows.ts';
 

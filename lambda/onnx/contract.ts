@@ -45,9 +45,7 @@ export function readContract(metadata: SessionMetadata, settings: ContractSettin
   const chosen = chosenOf(metadata.outputs, settings.outputs);
   const outputs = chosen.map(readTensor).filter((spec) => spec !== undefined);
   const others = chosen.filter((value) => readTensor(value) === undefined);
-  const otherProblems = others.map(
-    (value) => `output '${value.name}': ${NOT_CARRIED}, got ${kindOf(value)}${zipmapHint(value)}`,
-  );
+  const otherProblems = others.map((value) => `output '${value.name}': ${NOT_CARRIED}, got ${kindOf(value)}`);
   if (outputs.length === 0) throw new Error(`${otherProblems.join('; ')}; ${EXPORT_TENSORS}`);
 
   const isConstant = ({ name }: TensorSpec): boolean => Object.hasOwn(constants, name);
@@ -120,14 +118,6 @@ function readTensor({ name, onnxType, shape }: ValueDescription): TensorSpec | u
 
 function kindOf({ onnxType }: ValueDescription): string {
   return onnxType ?? 'a sequence, a map or an optional';
-}
-
-function zipmapHint({ onnxType }: ValueDescription): string {
-  if (onnxType !== undefined) return '';
-  return (
-    " (a ZipMap turns a classifier's probabilities into maps: skl2onnx leaves it out with options={'zipmap': False}, onnxmltools " +
-    "with zipmap=False; in any other export, such as CatBoost's, take the node away and make its input the output)"
-  );
 }
 
 /** Matches the names that exporters give to unnamed axes. */

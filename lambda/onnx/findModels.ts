@@ -1,5 +1,6 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { highestVersionFirst, isVersion, MODEL_FILE, MODEL_LAYOUT } from '../core/places.ts';
 
 export interface ModelLocation {
@@ -105,6 +106,31 @@ function subfolders(directory: string): string[] {
       { cause },
     );
   }
+}
+
+/**
+ * Finds the model at a path.
+ *
+ * @throws Error naming the path if there is no model
+ */
+export async function locate(path: string): Promise<ModelLocation> {
+  const absolute = resolve(path);
+  const isFolder = await stat(absolute).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  return isFolder ? findHighest(dirname(absolute), basename(absolute)) : locateFile(absolute);
+}
+
+/** Returns the location of a file. Inside a model repository, the folders tell its name, version and config.json. */
+function locateFile(path: string): ModelLocation {
+  const parent = dirname(path);
+  const version = basename(parent);
+  if (basename(path) !== MODEL_FILE || !isVersion(version)) {
+    return { name: basename(path, '.onnx'), version: '1', path, folder: parent };
+  }
+  const folder = dirname(parent);
+  return { name: basename(folder), version, path, folder };
 }
 
 /**

@@ -43,7 +43,7 @@ import {
   unsqueeze,
 } from './rules/shapes.ts';
 import { givenOf, inputAt, plain, type Rule, rowsFirst } from './rules/step.ts';
-import { axisOf, constantsOf, type Kind, mixes, shapeOf, type Traced, unknown } from './traced.ts';
+import { axisOf, constantsOf, type Kind, mixes, shapeOf, type Traced, unknown, variesWithRows } from './traced.ts';
 
 /*
  * Defines a rule for each family of operators, which derives the outputs from the inputs. A rule follows the axis of
@@ -160,7 +160,7 @@ export const FAMILIES: readonly Family[] = [
   family(concat, 'along another axis than the rows', 'Concat'),
   family(quantisedConcat, 'along another axis than the rows', 'QLinearConcat'),
   family(pad, 'along other axes than the rows', 'Pad'),
-  family(gather, 'in what all rows share, or along another axis', 'Gather'),
+  family(gather, "in what all rows share, in each row's own, or along another axis", 'Gather'),
   family(gatherElements, 'along another axis than the rows', 'GatherElements'),
   family(gatherTuples, "in what all rows share, or in each row's own", 'GatherND'),
   family(scatterElements, 'along another axis than the rows', 'ScatterElements Scatter'),
@@ -251,6 +251,8 @@ export function refuseByBatch(
   if (TAKES_SIZES.has(operator) || !has('count')) return outputs;
   return outputs.map((output) => {
     if (output.kind === 'rows') mixes('the number of rows enters the data');
+    // The number of rows may cancel out, as in rows * length / rows.
+    if (output.entries?.some(variesWithRows) === false) return { ...output, kind: 'same' };
     if (output.kind === 'same') return { ...output, kind: 'count' };
     return output.kind === 'equal' ? { ...output, kind: 'places' } : output;
   });

@@ -182,7 +182,8 @@ class Walk {
       if (name === '') continue;
       if (traced === undefined) throw new Stop('unknown', `output ${index} is not followed`);
       refuseOwnShape(traced);
-      if (traced.byLength && hasRows(traced)) this.byLength ??= this.at;
+      // Places are indexes. If they enter the data, rows mix.
+      if (traced.byLength && hasRows(traced) && traced.kind !== 'places') this.byLength ??= this.at;
       scope.set(name, traced);
     }
   }

@@ -1,9 +1,8 @@
-import { stat } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { type Failure, failure, isFailure, messageOf, preview } from '../core/failure.ts';
 import type { Model, ModelRepository } from '../core/model.ts';
-import { CONFIG_FILE, isVersion, MODEL_FILE } from '../core/places.ts';
-import { findHighest, findModels, type ModelLocation, raise } from './findModels.ts';
+import { CONFIG_FILE } from '../core/places.ts';
+import { findModels, locate, type ModelLocation, raise } from './findModels.ts';
 import { type LoadedModel, type LoadOptions, loadModel } from './loadModel.ts';
 import { type ModelConfig, readModelConfig } from './modelConfig.ts';
 import { checkModelFile } from './modelFile.ts';
@@ -177,31 +176,6 @@ function findLocation(
 
 function namesOf(locations: readonly ModelLocation[]): string[] {
   return [...new Set(locations.map(({ name }) => name))];
-}
-
-/**
- * Finds the model at a path.
- *
- * @throws Error naming the path if there is no model
- */
-export async function locate(path: string): Promise<ModelLocation> {
-  const absolute = resolve(path);
-  const isFolder = await stat(absolute).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
-  return isFolder ? findHighest(dirname(absolute), basename(absolute)) : locateFile(absolute);
-}
-
-/** Returns the location of a file. Inside a model repository, the folders tell its name, version and config.json. */
-function locateFile(path: string): ModelLocation {
-  const parent = dirname(path);
-  const version = basename(parent);
-  if (basename(path) !== MODEL_FILE || !isVersion(version)) {
-    return { name: basename(path, '.onnx'), version: '1', path, folder: parent };
-  }
-  const folder = dirname(parent);
-  return { name: basename(folder), version, path, folder };
 }
 
 /**

@@ -2,6 +2,7 @@
  * Worker thread of one ONNX Runtime session. The binding for Node is synchronous and blocks its thread. No other file
  * imports the runtime.
  */
+import module from 'node:module';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { env, InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
 import { messageOf } from '../core/failure.ts';
@@ -17,10 +18,14 @@ import {
   type TaskInput,
   type ThreadData,
 } from './sessionOrders.ts';
+import { withTensorsForMaps } from './zipMaps.ts';
 
 // The native binding cannot read a Float16Array. Without that class ONNX Runtime represents FP16 as Uint16Array.
 const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
+
+// Node writes its compile cache when a thread ends, but the scorer is killed.
+module.flushCompileCache?.();
 
 const FATAL = 4;
 // ONNX Runtime also throws an error if a provider cannot be loaded.
@@ -77,7 +82,8 @@ function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['
 }
 
 function create({ path, providers, sessionOptions }: SessionSpec): Promise<InferenceSession> {
-  return InferenceSession.create(path, {
+  // The overloads take a path or bytes, not either.
+  return InferenceSession.create((withTensorsForMaps(path) ?? path) as string, {
     // Failures are thrown. ONNX Runtime's own log would contain values of the request.
     logSeverityLevel: FATAL,
     ...sessionOptions,

@@ -106,7 +106,7 @@ export function isMultipleOfRows(size: Size): boolean {
  */
 export type Kind = 'same' | 'rows' | 'equal' | 'places' | 'count';
 
-type Bounds = readonly [least: number, most: number];
+export type Bounds = readonly [least: Size, most: Size];
 
 export interface Traced {
   readonly kind: Kind;
@@ -119,10 +119,10 @@ export interface Traced {
   /** Values of a small tensor, row-major. */
   readonly entries?: readonly Size[] | undefined;
   readonly isReal?: boolean | undefined;
-  /** Minimum and maximum of constant numbers. */
+  /** Minimum and maximum of numbers that are the same for all rows. Those of `entries` are not repeated here. */
   readonly bounds?: Bounds | undefined;
   /** Elements of row n are n · `step` plus a number between the two offsets. */
-  readonly place?: { readonly step: number; readonly offset: Bounds } | undefined;
+  readonly place?: { readonly step: Size; readonly offset: Bounds } | undefined;
   /** True if every element is false, like the mask of indexes below 0. */
   readonly isNever?: boolean | undefined;
   /** Word that pads rows along the last axis. */
@@ -159,9 +159,15 @@ const MAX_ENTRIES = 64;
 
 export function constants(dims: readonly number[], values: readonly number[] | undefined, isReal: boolean): Traced {
   const entries = values !== undefined && values.length <= MAX_ENTRIES ? values.map(constantSize) : undefined;
-  const bounds =
-    values === undefined || values.length === 0 ? undefined : ([Math.min(...values), Math.max(...values)] as const);
+  const isMany = values !== undefined && values.length > MAX_ENTRIES;
+  const bounds = isMany ? ([constantSize(Math.min(...values)), constantSize(Math.max(...values))] as const) : undefined;
   return { ...same(dims.map(constantSize), entries), bounds, isReal };
+}
+
+/** Returns the minimum and maximum of numbers that are the same for all rows, or undefined if they are unknown. */
+export function boundsOf({ bounds, entries = [] }: Traced): Bounds | undefined {
+  if (entries.length === 0) return bounds;
+  return [sizes(Math.min, ...entries), sizes(Math.max, ...entries)];
 }
 
 /** Returns the number of elements of a small tensor, or undefined if they are many or their number varies. */
@@ -177,7 +183,7 @@ export function isRowByRow(traced: Traced): boolean {
 
 /** Returns true for the place of a row in the batch itself. */
 export function isOwnPlace({ place }: Traced): boolean {
-  return place?.step === 1 && place.offset[1] === 0;
+  return place !== undefined && isEqual(place.step, ONE) && constantOf(place.offset[1]) === 0;
 }
 
 /** Returns true for a tensor with an axis of rows. */

@@ -13,7 +13,8 @@ import {
 import { basename, dirname, relative } from 'node:path';
 import { hasCode } from '../core/failure.ts';
 import { EXTERNAL, externalFilesOf } from './modelFile.ts';
-import { createReader, type Field, fieldsOf, LENGTH_DELIMITED, type Read } from './protobuf.ts';
+import { createReader, type Field, fieldsOf, type Read } from './protobuf.ts';
+import { copyOf, isAt, lengthDelimited, rewrite, varint } from './protobufCopy.ts';
 
 /*
  * Separates the weights of large models from the graph when they are published or put into images, because ONNX Runtime
@@ -93,10 +94,6 @@ function rawDataOf(read: Read, tensor: Field): Field | undefined {
   return raw === undefined || raw.end - raw.start < MIN_TENSOR_BYTES ? undefined : raw;
 }
 
-function isAt(field: Field, number: number): boolean {
-  return field.number === number && field.wireType === LENGTH_DELIMITED;
-}
-
 function rawBytes(read: Read, size: number): number {
   let bytes = 0;
   for (const graph of fieldsOf(read, { start: 0, end: size })) {
@@ -107,21 +104,6 @@ function rawBytes(read: Read, size: number): number {
     }
   }
   return bytes;
-}
-
-function rewrite(read: Read, from: number, to: number, replace: (field: Field) => Buffer | undefined): Buffer {
-  const parts: Buffer[] = [];
-  let copiedTo = from;
-  let at = from;
-  for (const field of fieldsOf(read, { start: from, end: to })) {
-    const fieldStart = at;
-    at = field.end;
-    const content = replace(field);
-    if (content === undefined) continue;
-    parts.push(copyOf(read, copiedTo, fieldStart), lengthDelimited(field.number, content));
-    copiedTo = field.end;
-  }
-  return Buffer.concat([...parts, copyOf(read, copiedTo, to)]);
 }
 
 function tensorApart(read: Read, tensor: Field, location: string, offset: number, length: number): Buffer {
@@ -143,22 +125,6 @@ function without(read: Read, { start, end }: Field, numbers: readonly number[]):
     at = field.end;
   }
   return Buffer.concat(kept);
-}
-
-/** Copied, because the reader reuses its memory. */
-function copyOf(read: Read, from: number, to: number): Buffer {
-  return Buffer.from(read(from, to - from));
-}
-
-function lengthDelimited(number: number, content: Buffer): Buffer {
-  return Buffer.concat([varint((number << 3) | 2), varint(content.length), content]);
-}
-
-function varint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) | 0x80);
-  return Buffer.from([...bytes, rest]);
 }
 
 /**

@@ -1,15 +1,14 @@
-import { deserialize, serialize } from 'node:v8';
+import { DefaultSerializer, deserialize } from 'node:v8';
 import { type Failure, failure, type TransientCode } from '../core/failure.ts';
+import type { Body } from '../core/microBatch.ts';
 import type { ModelDescription } from '../core/model.ts';
 import type { BatchMismatch, Observer } from '../core/observer.ts';
 import type { PayloadPointer } from '../core/record.ts';
+import type { Answer } from '../core/replies.ts';
 import type { CallOptions, ScoringLimits } from '../core/score.ts';
 import type { BatchingState } from '../core/verify.ts';
 
-/*
- * Frames between a host and its scorer. A frame is a value, serialized by V8, with many or long texts beside it: bodies
- * on the way to the scorer, answers on the way back.
- */
+/* Frames between a host and its scorer. A frame is a value, serialized by V8. */
 
 /** Models that a scorer opens, and its settings. Sent once, first. */
 export interface Opening {
@@ -68,17 +67,18 @@ export interface Assignment {
   readonly devices: readonly string[];
 }
 
-/**
- * Frames from the host. Texts of `bodies` and `score` are the key and body of each body, that of `payload` is the
- * object.
- */
+/** Keys and bodies in turn, because V8 serializes texts faster than objects. */
+type KeysAndBodies = readonly Body[];
+
+/** Frames from the host. */
 export type ToScorer =
   | { readonly is: 'open'; readonly opening: Opening }
   /** First bodies of a call. The call starts after the others. */
-  | { readonly is: 'bodies'; readonly call: number }
+  | { readonly is: 'bodies'; readonly call: number; readonly bodies: KeysAndBodies }
   | {
       readonly is: 'score';
       readonly call: number;
+      readonly bodies: KeysAndBodies;
       readonly remainingMs: number;
       /** True if one request runs at a time, with nothing beside it. */
       readonly isAlone: boolean;
@@ -88,8 +88,8 @@ export type ToScorer =
     }
   | { readonly is: 'abort'; readonly call: number }
   | { readonly is: 'broken'; readonly broken: BrokenModel }
-  /** Replies with `characters` in total are written. */
-  | { readonly is: 'written'; readonly call: number; readonly characters: number }
+  /** Replies of `size` characters or bytes in total are written. */
+  | { readonly is: 'written'; readonly call: number; readonly size: number }
   | {
       readonly is: 'describe';
       readonly ask: number;
@@ -97,7 +97,7 @@ export type ToScorer =
       readonly version: string | undefined;
     }
   | { readonly is: 'size'; readonly ask: number; readonly bytes: number }
-  | { readonly is: 'payload'; readonly ask: number; readonly failure: Failure | undefined };
+  | { readonly is: 'payload'; readonly ask: number; readonly read: string | Failure };
 
 /** Reports to the observer of a call. */
 export type Told =
@@ -112,11 +112,12 @@ export type Told =
   | { readonly is: 'stage'; readonly stage: Parameters<NonNullable<Observer['stage']>> }
   | { readonly is: 'problem'; readonly error: unknown };
 
-/** Replies by body: first answers, with their texts beside the frame, then bodies that are handed back. */
+/** Replies by body: first answers, then bodies that are handed back. */
 export interface PlainReplies {
   readonly of: readonly number[];
-  /** Notes about answers, by their place in `of`. An answer without a note is the scores of one request. */
-  readonly notes: readonly { readonly at: number; readonly failures: readonly Failure[]; readonly requests: number }[];
+  readonly texts: readonly string[];
+  /** Other fields of answers, by their place in `of`. An answer without a note is the scores of one request as text. */
+  readonly notes: readonly ({ readonly at: number } & Pick<Answer, 'failures' | 'requests' | 'outputs'>)[];
   readonly handedBack: readonly Failure<TransientCode>[];
 }
 
@@ -167,30 +168,19 @@ export function revive<C extends Failure['code']>({ code, message, outage }: Fai
 
 const LENGTH_BYTES = 4;
 
-/**
- * Encodes one frame: its length, the length of the head, the head, the number of texts, their lengths and the texts in
- * UTF-8. The length of an ASCII text is written as its complement, because such a text is copied without decoding.
- */
-export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly string[] = []): Buffer {
-  const headBytes = serialize(head);
-  const lengths = texts.map((text) => Buffer.byteLength(text));
-  const size = lengths.reduce((sum, length) => sum + length, 0) + headBytes.length + LENGTH_BYTES * (2 + texts.length);
-  const frame = Buffer.allocUnsafe(LENGTH_BYTES + size);
-  let at = frame.writeUInt32LE(size);
-  at = frame.writeUInt32LE(headBytes.length, at);
-  at += headBytes.copy(frame, at);
-  at = frame.writeUInt32LE(texts.length, at);
-  for (const [index, length] of lengths.entries()) {
-    at = frame.writeInt32LE(length === texts[index]?.length ? ~length : length, at);
-  }
-  for (const [index, text] of texts.entries()) {
-    at += frame.write(text, at, lengths[index] === text.length ? 'latin1' : 'utf8');
-  }
+/** Encodes one frame: its length and its value. */
+export function encodeFrame(value: ToScorer | FromScorer | Blame): Buffer {
+  const serializer = new DefaultSerializer();
+  serializer.writeRawBytes(Buffer.alloc(LENGTH_BYTES));
+  serializer.writeHeader();
+  serializer.writeValue(value);
+  const frame = serializer.releaseBuffer();
+  frame.writeUInt32LE(frame.length - LENGTH_BYTES);
   return frame;
 }
 
 /** Creates a reader that takes bytes and passes on each complete frame. */
-export function createFrameReader<Head>(take: (head: Head, texts: readonly string[]) => void): (bytes: Buffer) => void {
+export function createFrameReader<Value>(take: (value: Value) => void): (bytes: Buffer) => void {
   let chunks: Buffer[] = [];
   let held = 0;
   let wanted = LENGTH_BYTES;
@@ -204,24 +194,11 @@ export function createFrameReader<Head>(take: (head: Head, texts: readonly strin
       const left = all.length - at;
       wanted = left < LENGTH_BYTES ? LENGTH_BYTES : LENGTH_BYTES + all.readUInt32LE(at);
       if (left < wanted) break;
-      const frame = all.subarray(at + LENGTH_BYTES, at + wanted);
+      const value = all.subarray(at + LENGTH_BYTES, at + wanted);
       at += wanted;
-      take(deserialize(frame.subarray(LENGTH_BYTES, LENGTH_BYTES + frame.readUInt32LE(0))), textsOf(frame));
+      take(deserialize(value));
     }
     chunks = at === all.length ? [] : [all.subarray(at)];
     held = all.length - at;
   };
-}
-
-function textsOf(frame: Buffer): string[] {
-  let at = LENGTH_BYTES + frame.readUInt32LE(0);
-  const count = frame.readUInt32LE(at);
-  at += LENGTH_BYTES;
-  let textAt = at + LENGTH_BYTES * count;
-  return Array.from({ length: count }, (_, index) => {
-    const from = textAt;
-    const length = frame.readInt32LE(at + LENGTH_BYTES * index);
-    textAt += length < 0 ? ~length : length;
-    return frame.toString(length < 0 ? 'latin1' : 'utf8', from, textAt);
-  });
 }

@@ -1,7 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
-import { type Failure, isFailure } from '../core/failure.ts';
+import type { Failure } from '../core/failure.ts';
+import { type Body, bodySize } from '../core/microBatch.ts';
 import type { PayloadReader } from '../core/record.ts';
-import type { KeyedBody, Reply } from '../core/replies.ts';
+import { answerSize, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import type { CallOptions } from '../core/score.ts';
 import {
   type Assignment,
@@ -67,7 +68,7 @@ export interface ChildOptions {
 
 interface ActiveCall extends ChildCall {
   readonly lost: PromiseWithResolvers<Loss | undefined>;
-  /** Length of written answers that the scorer has not been told about. */
+  /** Size of written answers that the scorer has not been told about. */
   written: number;
   body: number | undefined;
   /** Milliseconds since the call was aborted. Undefined if it was not. */
@@ -90,10 +91,10 @@ interface Hung {
   readonly ms: number;
 }
 
-/** Length of bodies to send at a time, so that copied bytes are still in the processor's cache. */
-const FRAME_CHARACTERS = 128 * 1024;
-/** Length of written answers to report at a time. The scorer may have four times as many unwritten ones. */
-const CHARACTERS_TO_TELL = 1024 * 1024;
+/** Size of bodies to send at a time, so that copied bytes are still in the processor's cache. */
+const FRAME_SIZE = 128 * 1024;
+/** Size of written answers to report at a time. The scorer may have four times as many unwritten ones. */
+const SIZE_TO_TELL = 1024 * 1024;
 /** Interval of the checks for hung work. */
 const LOOK_MS = 100;
 /** If two checks are further apart, this process was stopped in between, and the time does not count. */
@@ -159,7 +160,7 @@ export class ScorerChild {
     this.#options = options;
     system.frames.on(
       'data',
-      createFrameReader<FromScorer>((frame, texts) => this.#take(frame, texts)),
+      createFrameReader<FromScorer>((frame) => this.#take(frame)),
     );
     system.blames.on(
       'data',
@@ -241,21 +242,21 @@ export class ScorerChild {
     const refusals = bodies.flatMap(({ refused = [] }, body) =>
       Array.from(refused, ([position, failure]) => ({ body, position, failure })),
     );
-    let texts: string[] = [];
-    let characters = 0;
+    let some: Body[] = [];
+    let size = 0;
     for (const { key, body } of bodies) {
-      texts.push(key, body);
-      characters += body.length;
-      if (characters < FRAME_CHARACTERS) continue;
-      this.#tell({ is: 'bodies', call: number }, texts);
-      texts = [];
-      characters = 0;
+      some.push(key, body);
+      size += bodySize(body);
+      if (size < FRAME_SIZE) continue;
+      this.#tell({ is: 'bodies', call: number, bodies: some });
+      some = [];
+      size = 0;
     }
-    this.#tell({ is: 'score', call: number, remainingMs, isAlone, defaults, refusals }, texts);
+    this.#tell({ is: 'score', call: number, bodies: some, remainingMs, isAlone, defaults, refusals });
   }
 
-  #tell(frame: ToScorer, texts?: readonly string[]): void {
-    if (!this.#isEnded) this.#system.frames.write(encodeFrame(frame, texts));
+  #tell(frame: ToScorer): void {
+    if (!this.#isEnded) this.#system.frames.write(encodeFrame(frame));
   }
 
   #kill(): void {
@@ -312,7 +313,7 @@ export class ScorerChild {
     return undefined;
   }
 
-  #take(frame: FromScorer, texts: readonly string[]): void {
+  #take(frame: FromScorer): void {
     const { warn, inform, assigned, loaded } = this.#options;
     switch (frame.is) {
       case 'opened':
@@ -343,7 +344,7 @@ export class ScorerChild {
         for (const work of frame.works) if (!this.#works.delete(work)) this.#endedFirst.add(work);
         break;
       case 'replies':
-        this.#takeReplies(frame, texts);
+        this.#takeReplies(frame);
         break;
       case 'done':
         this.#takeDone(frame);
@@ -365,15 +366,15 @@ export class ScorerChild {
     this.#releaseIfIdle();
   }
 
-  #takeReplies(frame: Extract<FromScorer, { is: 'replies' }>, texts: readonly string[]): void {
-    const call = this.#calls.get(frame.call);
+  #takeReplies({ call: number, replies, told }: Extract<FromScorer, { is: 'replies' }>): void {
+    const call = this.#calls.get(number);
     if (call === undefined) return;
-    for (const told of frame.told) call.tell(told);
-    const characters = texts.reduce((sum, { length }) => sum + length, 0);
-    void call.take(repliesOf(frame.replies, texts)).then(() => {
-      call.written += characters;
-      if (call.written < CHARACTERS_TO_TELL) return;
-      this.#tell({ is: 'written', call: frame.call, characters: call.written });
+    for (const one of told) call.tell(one);
+    const given = repliesOf(replies);
+    void call.take(given).then(() => {
+      for (const reply of given) if (!isHandedBack(reply)) call.written += answerSize(reply);
+      if (call.written < SIZE_TO_TELL) return;
+      this.#tell({ is: 'written', call: number, size: call.written });
       call.written = 0;
     });
   }
@@ -396,10 +397,9 @@ export class ScorerChild {
       this.#tell({ is: 'size', ask, bytes });
       await room.promise;
     };
-    const text = await call.readPayload(pointer, { admit, signal: call.signal });
+    const read = await call.readPayload(pointer, { admit, signal: call.signal });
     this.#rooms.delete(ask);
-    if (isFailure(text)) this.#tell({ is: 'payload', ask, failure: text });
-    else this.#tell({ is: 'payload', ask, failure: undefined }, [text]);
+    this.#tell({ is: 'payload', ask, read });
   }
 
   #takeBlame(frame: Blame): void {
@@ -439,10 +439,10 @@ export class ScorerChild {
   }
 }
 
-function repliesOf({ of, notes, handedBack }: PlainReplies, texts: readonly string[]): Reply[] {
+function repliesOf({ of, texts, notes, handedBack }: PlainReplies): Reply[] {
   const answers = texts.map((text, at): Reply => ({ of: of[at] as number, text, failures: [], requests: 1 }));
-  for (const { at, failures, requests } of notes) {
-    answers[at] = { of: of[at] as number, text: texts[at] as string, failures: failures.map(revive), requests };
+  for (const { at, failures, ...rest } of notes) {
+    answers[at] = { ...rest, of: of[at] as number, text: texts[at] as string, failures: failures.map(revive) };
   }
   const back = handedBack.map((failure, index): Reply => {
     return { of: of[texts.length + index] as number, failure: revive(failure) };

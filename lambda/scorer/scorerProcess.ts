@@ -1,15 +1,17 @@
 import '../onnx/firstThread.ts';
 import { readdirSync, writeSync } from 'node:fs';
+import module from 'node:module';
 import { Socket } from 'node:net';
 import { constants, setPriority } from 'node:os';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { createCostEstimator } from '../core/cost.ts';
 import { failure, isFailure, messageOf } from '../core/failure.ts';
+import type { Body } from '../core/microBatch.ts';
 import { describeModel, withDefaults } from '../core/model.ts';
 import type { Observer, WorkUnderWay } from '../core/observer.ts';
 import { type Planner, plan } from '../core/plan.ts';
 import type { PayloadReader, PayloadReadOptions, TimeLimit } from '../core/record.ts';
-import { type Answer, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { type Answer, answerSize, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import { createMemoryCeiling } from '../core/run.ts';
 import { type ReplySink, type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
@@ -48,7 +50,7 @@ host.on('end', end);
 host.on('error', end);
 host.on(
   'data',
-  createFrameReader<ToScorer>((frame, texts) => take(frame, texts)),
+  createFrameReader<ToScorer>((frame) => take(frame)),
 );
 
 /** Kills this process after the host has ended, including what its threads are doing. */
@@ -57,12 +59,12 @@ function end(): void {
 }
 
 /** Sends a frame. All frames of one turn of the event loop are one write, which wakes the host once. */
-function tell(frame: FromScorer, texts?: readonly string[]): void {
+function tell(frame: FromScorer): void {
   if (host.writableCorked === 0) {
     host.cork();
     process.nextTick(() => host.uncork());
   }
-  host.write(encodeFrame(frame, texts));
+  host.write(encodeFrame(frame));
 }
 
 /** Writes synchronously: returns when the kernel has the frame. */
@@ -83,28 +85,28 @@ interface Scoring {
 /** Set before the host learns that the models are open. It asks for nothing earlier. */
 let scoring: Scoring | undefined;
 const calls = new Map<number, Call>();
-/** Texts of calls that have more to come. */
-const firstTexts = new Map<number, readonly (readonly string[])[]>();
+/** Bodies of calls that have more to come. */
+const firstBodies = new Map<number, readonly (readonly Body[])[]>();
 /** Callbacks for answers of the host, by the number of the question. */
-const asked = new Map<number, (frame: ToScorer, text: string | undefined) => void>();
+const asked = new Map<number, (frame: ToScorer) => void>();
 let asks = 0;
 
 interface Call {
   abort(): void;
-  written(characters: number): void;
+  written(size: number): void;
 }
 
-function take(frame: ToScorer, texts: readonly string[]): void {
+function take(frame: ToScorer): void {
   switch (frame.is) {
     case 'open':
       void open(frame.opening);
       break;
     case 'bodies':
-      firstTexts.set(frame.call, [...(firstTexts.get(frame.call) ?? []), texts]);
+      firstBodies.set(frame.call, [...(firstBodies.get(frame.call) ?? []), frame.bodies]);
       break;
     case 'score':
-      void startCall(frame, [...(firstTexts.get(frame.call) ?? []), texts].flat());
-      firstTexts.delete(frame.call);
+      void startCall(frame, [...(firstBodies.get(frame.call) ?? []), frame.bodies].flat());
+      firstBodies.delete(frame.call);
       break;
     case 'abort':
       calls.get(frame.call)?.abort();
@@ -113,13 +115,13 @@ function take(frame: ToScorer, texts: readonly string[]): void {
       setBroken(frame.broken);
       break;
     case 'written':
-      calls.get(frame.call)?.written(frame.characters);
+      calls.get(frame.call)?.written(frame.size);
       break;
     case 'describe':
       void describe(frame);
       break;
     default:
-      asked.get(frame.ask)?.(frame, texts[0]);
+      asked.get(frame.ask)?.(frame);
       break;
   }
 }
@@ -181,6 +183,8 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
       hasStages: rest.hasStages,
     };
     tell({ is: 'opened', opened: { models: repository.models, devices: repository.maxDevices } });
+    // Node writes its compile cache when a process ends, but the scorer is killed.
+    setImmediate(() => module.flushCompileCache?.());
   } catch (error) {
     tell({ is: 'refused', error: messageOf(error) });
   }
@@ -204,10 +208,10 @@ async function describe({ ask, name, version }: Extract<ToScorer, { is: 'describ
   tell({ is: 'described', ask, model: described });
 }
 
-/** Maximum length of replies that the host has not written yet. Beyond it no further runs start. */
-const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
+/** Maximum size of replies that the host has not written yet. Beyond it no further runs start. */
+const MAX_UNWRITTEN = 4 * 1024 * 1024;
 
-async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: readonly string[]): Promise<void> {
+async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodies: readonly Body[]): Promise<void> {
   const { call, remainingMs, isAlone, defaults, refusals } = frame;
   const { repository, deps, hasPayloads, hasStages } = scoring as Scoring;
   const over = new AbortController();
@@ -217,8 +221,8 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
   let relief = Promise.withResolvers<void>();
   calls.set(call, {
     abort: () => over.abort(),
-    written(characters) {
-      unwritten -= characters;
+    written(size) {
+      unwritten -= size;
       relief.resolve();
       relief = Promise.withResolvers();
     },
@@ -233,7 +237,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
   const sink: ReplySink = async (replies) => {
     unwritten += tellReplies(call, replies, takeTold());
     // Several micro-batches may wait for the same relief.
-    while (unwritten > UNWRITTEN_CHARACTERS && !over.signal.aborted) await waitOrAbort(relief.promise, over.signal);
+    while (unwritten > MAX_UNWRITTEN && !over.signal.aborted) await waitOrAbort(relief.promise, over.signal);
   };
   const ownDeps: ScoreDependencies = {
     ...deps,
@@ -242,7 +246,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
     plan: isAlone ? planAlone : plan,
     observer,
   };
-  const bodies = bodiesOf(texts, refusals);
+  const bodies = bodiesOf(keysAndBodies, refusals);
   if (isAlone) {
     for (const [index, body] of bodies.entries()) {
       if (over.signal.aborted) break;
@@ -257,11 +261,11 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
 }
 
 function bodiesOf(
-  texts: readonly string[],
+  keysAndBodies: readonly Body[],
   refusals: Extract<ToScorer, { is: 'score' }>['refusals'],
 ): readonly KeyedBody[] {
-  const bodies = Array.from({ length: texts.length / 2 }, (_, index): KeyedBody => {
-    return { key: texts[2 * index] as string, body: texts[2 * index + 1] as string };
+  const bodies = Array.from({ length: keysAndBodies.length / 2 }, (_, index): KeyedBody => {
+    return { key: keysAndBodies[2 * index] as string, body: keysAndBodies[2 * index + 1] as Body };
   });
   for (const [index, those] of Map.groupBy(refusals, ({ body }) => body)) {
     const refused = new Map(those.map(({ position, failure }) => [position, revive(failure)]));
@@ -293,17 +297,17 @@ function withBody(index: number, deps: ScoreDependencies, observer: Observer): S
   };
 }
 
-/** @returns length of the answers */
+/** @returns size of the answers */
 function tellReplies(call: number, replies: readonly Reply[], told: readonly Told[]): number {
   const answers = replies.filter(isAnswer);
   const back = replies.filter(isHandedBack);
-  const notes = answers.flatMap(({ failures, requests }, at) =>
-    failures.length === 0 && requests === 1 ? [] : [{ at, failures, requests }],
+  const notes = answers.flatMap(({ failures, requests, outputs }, at) =>
+    failures.length === 0 && requests === 1 && outputs === undefined ? [] : [{ at, failures, requests, outputs }],
   );
   const of = [...answers, ...back].map((reply) => reply.of);
   const texts = answers.map(({ text }) => text);
-  tell({ is: 'replies', call, replies: { of, notes, handedBack: back.map(({ failure }) => failure) }, told }, texts);
-  return texts.reduce((sum, { length }) => sum + length, 0);
+  tell({ is: 'replies', call, replies: { of, texts, notes, handedBack: back.map(({ failure }) => failure) }, told });
+  return answers.reduce((sum, answer) => sum + answerSize(answer), 0);
 }
 
 function isAnswer(reply: Reply): reply is Answer {
@@ -379,9 +383,9 @@ function createPayloadReader(call: number): PayloadReader {
     async read(pointer, { admit }: PayloadReadOptions) {
       const ask = asks++;
       const read = Promise.withResolvers<Awaited<ReturnType<PayloadReader['read']>>>();
-      asked.set(ask, (frame, text = '') => {
+      asked.set(ask, (frame) => {
         if (frame.is === 'size') void admit(frame.bytes).then(() => tell({ is: 'room', ask }));
-        else if (frame.is === 'payload') read.resolve(frame.failure === undefined ? text : revive(frame.failure));
+        else if (frame.is === 'payload') read.resolve(typeof frame.read === 'string' ? frame.read : revive(frame.read));
       });
       tell({ is: 'read', ask, call, pointer });
       try {

@@ -2,11 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, PAYLOAD_BUCKET } from '../core/failure.ts';
-import { parseIfJson } from '../core/json.ts';
+import type { Body } from '../core/microBatch.ts';
 import type { Observer } from '../core/observer.ts';
 import { GRACE_MS, type PayloadReader, type TimeLimit } from '../core/record.ts';
 import { isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
-import { idOf } from '../core/request.ts';
+import { idInBody } from '../core/request.ts';
 import type { CallOptions, ReplySink } from '../core/score.ts';
 import type { Told } from './frames.ts';
 import type { Lane, Turns } from './lanes.ts';
@@ -237,7 +237,7 @@ export class ScoringCall {
 
   #errorReply(of: number, failed: Failure): Reply {
     const { key, body } = this.#bodies[of] as KeyedBody;
-    return { of, text: encodeError(key, idOf(parseIfJson(body)), failed), failures: [failed], requests: 1 };
+    return { of, text: encodeError(key, idInBody(body), failed), failures: [failed], requests: 1 };
   }
 
   #limitOf(share: number): Limit {
@@ -302,8 +302,8 @@ function isTooLarge(reply: Reply): reply is Extract<Reply, { readonly failure: F
   return isHandedBack(reply) && reply.failure.code === 'OUT_OF_MEMORY';
 }
 
-function isPackedBody(body: string): boolean {
-  return /^\s*\[/.test(body);
+function isPackedBody(body: Body): boolean {
+  return typeof body === 'string' && /^\s*\[/.test(body);
 }
 
 const NO_BUCKET = failure('PAYLOAD_UNAVAILABLE', 'expected a payload bucket to read from, got none', {

@@ -192,6 +192,8 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because tasks on Managed Instances'],
     [on({ vpc: publicVpc }), 'subnets: expected private ones, because functions get no public address'],
     [withJobs({ vpc, subnets: publicSubnets }), 'jobs.subnets: expected private ones, because functions get no public'],
+    [onFargate({ subnets: publicSubnets }), 'subnets: expected vpc with it, got none'],
+    [withJobs({ securityGroups: [] }), 'jobs.securityGroups: expected jobs.vpc with it, got none'],
   ],
   'what is stored': [
     [{ resultsPerMessage: 10_000, results: ['table'] }, 'resultsPerMessage: expected queue among the results'],

@@ -4,7 +4,7 @@ import type { FileMetaData, SchemaElement } from 'hyparquet';
 import type { Random } from '../../bench/workload/random.ts';
 import { ERROR_CODES } from '../../lambda/core/failure.ts';
 import type { Tensor } from '../../lambda/core/tensor.ts';
-import { JobError } from '../../lambda/jobs/jobTypes.ts';
+import { JobError } from '../../lambda/jobs/jobFiles.ts';
 import { jobOf, runJob } from '../helpers/jobs.ts';
 import {
   dataPage,

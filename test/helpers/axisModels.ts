@@ -96,8 +96,13 @@ export function additiveMaskModel(): Uint8Array {
   );
 }
 
-/** A classifier as skl2onnx exports it: strings `label` `[batch]`, and `probabilities`, a sequence of maps by label. */
-export function zipMapModel(): Uint8Array {
+/**
+ * A classifier as skl2onnx exports it: strings `label` `[batch]`, and `probabilities`, a sequence of maps by label. They
+ * are the three numbers of a row of `x`.
+ *
+ * @param hasOthers true to have operators of ONNX's own domain too
+ */
+export function zipMapModel(hasOthers = false): Uint8Array {
   const byLabel = { keyType: DataType.STRING, valueType: tensorType({ datatype: 'FP32', shape: [] }) };
   const labels = { classlabels_strings: ['low', 'middle', 'high'] };
   const coefficients = { coefficients: { floats: [1, 0, 0, 0, 1, 0, 0, 0, 1] }, intercepts: { floats: [0, 0, 0] } };
@@ -108,7 +113,8 @@ export function zipMapModel(): Uint8Array {
       { name: 'probabilities', type: { sequenceType: { elemType: { mapType: byLabel } } } },
     ],
     [
-      ml('LinearClassifier', 'x', 'label scores', { ...coefficients, ...labels }),
+      ...(hasOthers ? [node('Identity', 'x', 'numbers')] : []),
+      ml('LinearClassifier', hasOthers ? 'numbers' : 'x', 'label scores', { ...coefficients, ...labels }),
       ml('ZipMap', 'scores', 'probabilities', labels),
     ],
   );

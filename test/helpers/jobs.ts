@@ -15,11 +15,12 @@ import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
 import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
+import { JobError, type JobStorage } from '../../lambda/jobs/jobFiles.ts';
 import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
-import { JobError, type JobStart, type JobStorage, type Manifest, type Spec } from '../../lambda/jobs/jobTypes.ts';
+import type { JobStart, Manifest, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
 import { createTableModels, openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
-import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
+import { createRowScoring, MAX_SIZE_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { REPOSITORY } from './command.ts';
 import { lineModel, repositoryOf, scoreModels } from './scoring.ts';
 
@@ -144,9 +145,9 @@ export async function callScore(event: ScoreEvent, options: JobOptions): Promise
   const { storage, models, limits = LIMITS, maxLineBytes = 100_000, time = () => NO_DEADLINE } = options;
   const head = await readHead(storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
-  const maxCharacters = MAX_CHARACTERS_HELD;
+  const maxSize = MAX_SIZE_HELD;
   const table = await createTableModels(models)(head);
-  const scoring = createRowScoring({ score: scoreModels(models, limits), observer: {}, maxCharacters, table });
+  const scoring = createRowScoring({ score: scoreModels(models, limits), observer: {}, maxSize, table });
   const reader = openReader(storage, head, event, maxLineBytes);
   return scorePart(event, { storage, head, scoring, reader }, time());
 }

@@ -1,10 +1,13 @@
 import { REAL_TYPES } from '../graph.ts';
 import {
   axisOf,
+  type Bounds,
   blur,
+  boundsOf,
   constantOf,
   fewOf,
   hasRows,
+  isEqual,
   isProportional,
   meetBroadcast,
   mixes,
@@ -55,6 +58,8 @@ function isCertain(operator: string, given: readonly Size[]): boolean {
   if (SMOOTH.has(operator)) return true;
   const [first = ONE, second = ONE] = given;
   if (operator === 'Where') return constantOf(first) !== undefined;
+  // A product is divided by one of its factors.
+  if (operator === 'Div' && first.every((size, batch) => size % (second[batch] as number) === 0)) return true;
   const isBelow = (a: Size, b: Size): boolean => a.every((size) => size > 0) && (constantOf(b) ?? 1) <= 0;
   return given.length === 2 && (isProportional(first, second) || isBelow(first, second) || isBelow(second, first));
 }
@@ -82,7 +87,7 @@ function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Si
   });
 }
 
-/** Follows sums and products of constants and places in the batch, of which exporters compute indexes. */
+/** Follows sums and products of places in the batch, sizes and ranges, of which exporters compute indexes. */
 function placeOf(
   { node: { operator } }: Step,
   inputs: readonly Traced[],
@@ -90,22 +95,30 @@ function placeOf(
   const [first, second] = inputs;
   if (first === undefined) return {};
   if (operator === 'Identity') return { bounds: first.bounds, place: first.place };
-  const [place, other] = first.place === undefined ? [second?.place, first.bounds] : [first.place, second?.bounds];
+  const [ofFirst, ofSecond] = [boundsOf(first), second && boundsOf(second)];
+  const [place, other] = first.place === undefined ? [second?.place, ofFirst] : [first.place, ofSecond];
+  if (other === undefined) return {};
   if (operator === 'Less' && place !== undefined && place === first.place) {
-    return { isNever: place.offset[0] >= 0 && other !== undefined && other[1] <= 0 };
+    return { isNever: isAtLeast0(place.offset[0]) && (constantOf(other[1]) ?? 1) <= 0 };
   }
-  if (other === undefined || !(operator === 'Add' || operator === 'Mul')) return {};
-  const [calculate, isSum] = operator === 'Add' ? [ARITHMETIC.Add, true] : [ARITHMETIC.Mul, false];
-  if (calculate === undefined || other[0] < 0) return {};
-  const combined = ([least, most]: readonly [number, number]) =>
-    [calculate(least, other[0]), calculate(most, other[1])] as const;
+  const isProduct = operator === 'Mul';
+  if (!isProduct && operator !== 'Add') return {};
+  const combine = ARITHMETIC[operator] as (...values: number[]) => number;
+  const combined = ([least, most]: Bounds): Bounds => [sizes(combine, least, other[0]), sizes(combine, most, other[1])];
   if (place !== undefined) {
-    if (!isSum && other[0] !== other[1]) return {};
-    return { place: { step: isSum ? place.step : place.step * other[0], offset: combined(place.offset) } };
+    if (isProduct && !isEqual(...other)) return {};
+    const step = isProduct ? sizes(combine, place.step, other[0]) : place.step;
+    return { place: { step, offset: combined(place.offset) } };
   }
-  return first.bounds && second?.bounds && first.bounds[0] >= 0
-    ? { bounds: combined(first.bounds === other ? second.bounds : first.bounds) }
-    : {};
+  if (ofFirst === undefined || ofSecond === undefined) return {};
+  // The least product is that of the least factors, unless some are below 0.
+  const isOrdered = [ofFirst, ofSecond].every((bounds) => isAtLeast0(bounds[0]) || isEqual(...bounds));
+  return isProduct && !isOrdered ? {} : { bounds: combined(ofFirst === other ? ofSecond : ofFirst) };
+}
+
+/** Returns true if a size is the same in all batches, and not below 0. */
+function isAtLeast0(size: Size): boolean {
+  return (constantOf(size) ?? -1) >= 0;
 }
 
 /** Rule of text normalization, which drops stop words. */

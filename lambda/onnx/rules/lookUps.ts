@@ -16,25 +16,25 @@ import {
   seriesOf,
   shapeOf,
   sizeAt,
+  sizes,
   type Traced,
   unknown,
 } from '../traced.ts';
-import { CONSTANT_ROWS, givenOf, inputAt, plain, type Rule } from './step.ts';
+import { CONSTANT_ROWS, givenOf, inputAt, plain, quotient, type Rule } from './step.ts';
 
 /* Rules of operators that read or write by index. */
 
 /** Returns true if the indexes of each row refer to its own elements, on an axis that holds all rows. */
 function isWithinRow(data: Traced, { place }: Traced): boolean {
   const size = sizeAt(data, data.axis);
-  const width = (size[0] as number) / (ROWS[0] as number);
-  return (
-    place !== undefined &&
-    isMultipleOfRows(size) &&
-    place.step === width &&
-    place.offset[0] >= 0 &&
-    place.offset[1] < width &&
-    isEqual(seriesOf(data), ONE)
-  );
+  if (place === undefined || !isMultipleOfRows(size) || !isEqual(seriesOf(data), ONE)) return false;
+  const width = quotient(size, ROWS);
+  const [least, most] = place.offset;
+  const after = sizes((one) => one + 1, most);
+  const [from, to, end] = [least, after, width].map(constantOf);
+  // Sizes that differ in the imagined batches may be in another order in others.
+  const isBelowEnd = to !== undefined && end !== undefined ? to <= end : isEqual(after, width);
+  return isEqual(place.step, width) && from !== undefined && from >= 0 && isBelowEnd;
 }
 
 export const gather: Rule = (step) => {

@@ -226,12 +226,18 @@ export const range: Rule = (step) => {
       fewOf([count]) === undefined || fixed === undefined
         ? undefined
         : Array.from({ length: fixed }, (_, index) => sizes((from, by) => from + index * by, start, delta));
-    const bounds = isOne(delta) && constantOf(start) === 0 && fixed ? ([0, fixed - 1] as const) : undefined;
+    const last = sizes((size) => size - 1, count);
+    const bounds = isOne(delta) && constantOf(start) === 0 ? ([start, last] as const) : undefined;
     return { ...same([count], entries), bounds, byLength };
   }
   if (!isMultipleOfRows(count)) unknown('a size is computed from the number of rows in a way that is not followed');
   const isCounted = constantOf(start) === 0 && isOne(delta) && isEqual(count, ROWS);
-  return { kind: 'places', axis: 0, shape: [count], place: isCounted ? { step: 1, offset: [0, 0] } : undefined };
+  return {
+    kind: 'places',
+    axis: 0,
+    shape: [count],
+    place: isCounted ? { step: ONE, offset: [start, start] } : undefined,
+  };
 };
 
 export const slice: Rule = (step) => {

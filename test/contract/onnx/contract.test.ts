@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/model.ts';
 import type { Datatype, Tensor, TensorData } from '../../../lambda/core/tensor.ts';
 import { readConstants, readRagged } from '../../../lambda/onnx/contract.ts';
-import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../helpers/axisModels.ts';
+import { everyGapModel, extraOutputsModel, optionalOutputModel } from '../../helpers/axisModels.ts';
 import { model, node } from '../../helpers/graph.ts';
 import {
   ELEMENT_TYPE,
@@ -157,7 +157,6 @@ describe('a sound model that is refused for what its file does not say', () => {
   });
 
   it.each([
-    ['a map of probabilities', zipMapModel(), { outputs: ['label'] }],
     ['an optional output', optionalOutputModel(), { outputs: ['y'] }],
     [
       'a weight of a fixed size',

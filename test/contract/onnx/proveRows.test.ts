@@ -104,6 +104,8 @@ const IDS = 'I[N]';
 const COUNT = 'rows = Shape x start=0 end=1';
 const NUMBERS = `${COUNT}; count = Squeeze rows; numbers = Range 0 count 1`;
 const OWN_PLACES = `${NUMBERS}; places = Unsqueeze numbers [1]`;
+/** `at` `[N, length]`: the places of the elements of `x` `[N, length]` in all of them, one row after the other. */
+const FLAT_INDEXES = `${OWN_PLACES}; width = Shape x start=1; most = Squeeze width; columns = Range 0 most 1; start = Mul places width; at = Add start columns`;
 const NORMAL = '[1.0,2.0,1.5,0.5] [0.0,1.0,0.5,-1.0] [0.0,0.5,0.1,0.2] [1.0,1.5,2.0,1.0]';
 const TOKENS = 'Tokenizer x mark=0 separators=[_] mincharnum=1 pad_value';
 const COUNTS =
@@ -267,6 +269,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   Sizes: [mixed("Div 'y': the number of rows", 'size = Size x; count = Cast size to=1; y = Div x count')],
   Ranges: [
     apart('numbers = Range 0 4 1; y = Gather x numbers axis=1'),
+    apart(
+      `${NUMBERS}; width = Shape x start=1; all = Mul width rows; own = Div all rows; end = Squeeze own; columns = Range 0 end 1; y = Gather x columns axis=1`,
+      'F[N,length]',
+    ),
     mixed("'y': a row's place in the batch enters", `${OWN_PLACES}; column = Cast places to=1; y = Add x column`),
   ],
   Slices: [
@@ -289,6 +295,18 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('y = Gather w(3,2) x', 'I[N,3]', 'F[N,3,2]'),
     mixed("Gather 'first': it takes rows by their places", 'first = Gather x [0]; y = Sub x first'),
     mixed('each row looks up in all', 'i = ArgMax x axis=1 keepdims=0; y = Gather x i axis=1', 'F[N,4]', 'F[N,n]'),
+    // As exporters look up the mask of each row.
+    apart(`${FLAT_INDEXES}; flat = Reshape x [-1]; y = Gather flat at`, 'F[N,length]'),
+    mixed(
+      "'y': it takes rows by",
+      `${FLAT_INDEXES}; i = Add at [1]; f = Reshape x [-1]; y = Gather f i`,
+      'F[N,length]',
+    ),
+    mixed(
+      "'y': it takes rows by their places",
+      `${FLAT_INDEXES}; wide = Shape z start=1; s = Mul places wide; i = Add s columns; f = Reshape z [-1]; y = Gather f i`,
+      'F[N,length]; z F[N,width]',
+    ),
   ],
   'Look-ups by element': [
     apart('y = GatherElements x at axis=1', 'F[N,4]; at I[N,2]', 'F[N,2]'),
@@ -722,6 +740,16 @@ describe('a family of models that were batched and wrong', () => {
     ],
   ])('is told by its graph: %s that depends on the padded length', async (_, one, byLength) => {
     expect(await proofOf(one, 'length')).toMatchObject({ verdict: 'independent', byLength });
+  });
+
+  it('does not take an index for data, though it is computed from the padded length', async () => {
+    const one = apart(`${FLAT_INDEXES}; flat = Reshape x [-1]; y = Gather flat at`, 'F[N,length]');
+    expect(await proofOf(one, 'length')).toEqual({
+      verdict: 'independent',
+      operator: '',
+      why: '',
+      byLength: undefined,
+    });
   });
 });
 

@@ -17,7 +17,7 @@ async function written(outputs: readonly Tensor[], reply: ReplyForm, id?: string
   const model = lineModel();
   const request = { ...zeros(model, 1), id, reply, outputs: outputs.map((_, i) => i) };
   const text = await createEncoder(outputs).encode('m-1', request, 0);
-  if (typeof text !== 'string') throw new Error(text.message);
+  if (typeof text !== 'string') throw new Error('expected a text');
   return decodeResult('m-1', JSON.parse(text));
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { parquetReadObjects } from 'hyparquet';
-import type { Format } from '../../../lambda/jobs/jobTypes.ts';
+import type { Format } from '../../../lambda/jobs/jobFiles.ts';
 import { FOLDER, type JobOptions, jobOf, type MemoryStorage, manifestIn, planOf, playJob } from '../../helpers/jobs.ts';
 
 const ROWS = 300;

@@ -3,8 +3,10 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parquetWriteBuffer } from 'hyparquet-writer';
+import type { Body } from '../../../lambda/core/microBatch.ts';
+import type { ByteRange } from '../../../lambda/jobs/jobFiles.ts';
 import { readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import type { ByteRange, Span, Spec } from '../../../lambda/jobs/jobTypes.ts';
+import type { Span, Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../../lambda/jobs/parquetRows.ts';
 import { layOutParquet } from '../../../lambda/jobs/planJob.ts';
 import type { Rows } from '../../../lambda/jobs/rows.ts';
@@ -76,7 +78,7 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
 function rowIn(rows: Rows, row: number) {
   return {
     id: rows.idOf(row),
-    text: rows.requestOf(row),
+    body: rows.requestOf(row),
     code: rows.failureOf(row)?.code,
     kept: rows.keptOf(row),
   };
@@ -85,7 +87,7 @@ function rowIn(rows: Rows, row: number) {
 interface Line {
   readonly bytes: Buffer;
   /** Of the row; undefined for a line that is none. */
-  readonly row: { readonly text: string; readonly code?: string; readonly kept?: string } | undefined;
+  readonly row: { readonly body: Body; readonly code?: string; readonly kept?: string } | undefined;
 }
 
 const requestLine = fc
@@ -97,12 +99,12 @@ const requestLine = fc
   )
   .map((text): Line => {
     const bytes = Buffer.from(text);
-    return { bytes, row: bytes.length > MAX_LINE_BYTES ? { text: '', code: 'PAYLOAD_TOO_LARGE' } : { text } };
+    return { bytes, row: bytes.length > MAX_LINE_BYTES ? { body: '', code: 'PAYLOAD_TOO_LARGE' } : { body: text } };
   });
 const blankLine = fc.constantFrom('', ' ', '\t').map((text): Line => ({ bytes: Buffer.from(text), row: undefined }));
 const brokenLine = fc.constant<Line>({
   bytes: Buffer.from([0x22, 0xff, 0x22]),
-  row: { text: '', code: 'INVALID_JSON' },
+  row: { body: '', code: 'INVALID_JSON' },
 });
 
 const csvLine = fc
@@ -116,11 +118,13 @@ const csvLine = fc
   .map(({ x, id, quoted, fields }): Line => {
     const field = quoted || /[",]/.test(id) ? `"${id.replaceAll('"', '""')}"` : id;
     const bytes = Buffer.from(`${x},${field}${fields === 3 ? ',' : ''}`);
-    const raw = Buffer.from(Float32Array.of(x).buffer).toString('base64');
-    const text = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1]}],"parameters":{"binary_data_output":false},"raw_input_contents":["${raw}"]}`;
+    const input = { name: 'x', datatype: 'FP32', shape: [1, 1], data: Float32Array.of(x) } as const;
     return {
       bytes,
-      row: fields === 3 ? { text: '', code: 'INVALID_REQUEST' } : { text, kept: JSON.stringify({ id }) },
+      row:
+        fields === 3
+          ? { body: '', code: 'INVALID_REQUEST' }
+          : { body: { inputs: [input], reply: 'json' }, kept: JSON.stringify({ id }) },
     };
   });
 
@@ -147,7 +151,7 @@ const textFile = (line: fc.Arbitrary<Line>, head: fc.Arbitrary<string>) =>
         // A byte order mark is of the first line.
         const start = head.endsWith('\n') ? content.length : index === 0 ? 0 : content.length;
         content = Buffer.concat([content, bytes, Buffer.from(endsInLine && index === lines.length - 1 ? '' : end)]);
-        return row === undefined ? [] : [{ id: `${start}`, text: row.text, code: row.code, kept: row.kept }];
+        return row === undefined ? [] : [{ id: `${start}`, body: row.body, code: row.code, kept: row.kept }];
       });
       return { content, rows };
     });
@@ -208,8 +212,8 @@ describe('however a file is cut, each of its rows is read once, in order, under 
         expect(rows.map(({ id, kept }) => [id, JSON.parse(kept ?? '')])).toEqual(
           ROWS.map(({ id }, row) => [`${row}`, { id }]),
         );
-        const raw = rows.map(({ text }) => Buffer.from(JSON.parse(text).raw_input_contents[0], 'base64').readFloatLE());
-        expect(raw).toEqual(ROWS.map(({ f64 }) => Math.fround(Number(f64))));
+        const values = rows.map(({ body }) => (typeof body === 'string' ? body : body.inputs[0]?.data[0]));
+        expect(values).toEqual(ROWS.map(({ f64 }) => Math.fround(Number(f64))));
       }),
       { numRuns: 20 },
     );

@@ -69,7 +69,7 @@ describe('results as CSV', () => {
       '2,id,DE,2 %,z,3,,',
       expect.stringMatching(/^3,id,DE,,,,INVALID_DATA,"column 'x': /),
     ]);
-    const twins = createResultFile(
+    const twins = await createResultFile(
       'csv',
       [
         { name: 'a', datatype: 'FP32', shape: ['batch', 2] },

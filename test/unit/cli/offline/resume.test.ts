@@ -51,14 +51,14 @@ describe('a table of results that is gone on with', () => {
   it.each([0, 1, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP, ROWS])(
     'after %i rows has the bytes of one written at once',
     async (rowsBefore) => {
-      const whole = createResultFile('parquet', OUTPUTS, []);
+      const whole = await createResultFile('parquet', OUTPUTS, []);
       const expected = Buffer.concat([...taken(whole, rows(0, ROWS)), whole.end()].map((chunk) => Buffer.from(chunk)));
-      const stopped = createResultFile('parquet', OUTPUTS, []);
+      const stopped = await createResultFile('parquet', OUTPUTS, []);
       const before = [...taken(stopped, rows(0, rowsBefore)), stopped.end()].map((chunk) => Buffer.from(chunk));
       const part = Buffer.concat(before);
       writeFileSync(inFolder('part'), Buffer.concat([part, Buffer.from('later')]));
 
-      const resumed = createResultFile('parquet', OUTPUTS, []);
+      const resumed = await createResultFile('parquet', OUTPUTS, []);
       const bytes = await resumed.resume(inFolder('part'), part.length);
       const rest = [...taken(resumed, rows(rowsBefore, ROWS)), resumed.end()].map((chunk) => Buffer.from(chunk));
 

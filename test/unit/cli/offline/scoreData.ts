@@ -2,8 +2,7 @@ import { Readable } from 'node:stream';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
-import { createResultFile } from '../../../../lambda/jobs/resultFiles.ts';
+import { createResultFile, outputsOf } from '../../../../lambda/jobs/resultFiles.ts';
 import { documentVisitor, visitResults } from '../../../../lambda/jobs/results.ts';
 import { repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 
@@ -20,7 +19,7 @@ export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' 
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}) {
   const { chunk = 7, rows: size = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(scoreModels(repositoryOf(model), OFFLINE_LIMITS), () => {}, model);
-  const csv = createResultFile('csv', outputsOf(model), spec.keep ?? []);
+  const csv = await createResultFile('csv', outputsOf(model), spec.keep ?? []);
   const limits = { lines: size, characters: 1_000_000, record() {} };
   const documents: string[] = [];
   const lines: string[] = [csv.head.slice(0, -1)];
