@@ -35,6 +35,7 @@ of jobBucket is scored as a job, as on AWS.
   --clients N      result queues beside the first, one for each client that waits on a queue, 0 to 10
                    (default 0); clientQueueUrls has their URLs
   --shards N       request queues, ${SHARDS.min} to ${SHARDS.max} (default 1); their URLs are printed comma-separated
+  --urgent         a queue beside them, urgentQueueUrl, whose requests are scored first
   --models DIR     model repository, DIR/<name>/<version>/model.onnx (default models),
                    or the s3:// URI of one that batchscore publish put into S3
   --batch-size N   most messages in one invocation, ${BATCH_SIZE.min} to ${BATCH_SIZE.max} (default ${DEFAULTS.batchSize})
@@ -61,6 +62,7 @@ async function run(args: readonly string[]): Promise<number> {
     'page-port': { type: 'string' },
     clients: { type: 'string', default: '0' },
     shards: { type: 'string', default: '1' },
+    urgent: { type: 'boolean', default: false },
     models: {
       type: 'string',
       default: env[CONFIG_KEYS.modelsUri] ?? env[CONFIG_KEYS.modelsDirectory] ?? DEFAULT_MODELS,
@@ -75,13 +77,14 @@ async function run(args: readonly string[]): Promise<number> {
     options['page-port'] === undefined ? undefined : wholeNumber('--page-port', options['page-port'], 0, 65_535);
   const clients = wholeNumber('--clients', options.clients, 0, 10);
   const shards = wholeNumber('--shards', options.shards, SHARDS.min, SHARDS.max);
+  const { urgent } = options;
   const stores = storesFrom(options.results, env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
   const unknown = unknownVariables(Object.fromEntries(Object.entries(env).filter(([key]) => !OF_JOBS.includes(key))));
   if (unknown.length > 0) throw new Error(`configuration: ${unknown.join('; ')}`);
 
   if (options['no-function']) {
-    const services = await startLocalServices({ port, shards, clients, stores });
+    const services = await startLocalServices({ port, shards, urgent, clients, stores });
     const { resultsPerMessage: key } = CONFIG_KEYS;
     const environment = { ...services.environment, [key]: env[key] };
     const message = ['ready for a worker; Ctrl-C stops', workerCommand({ ...services, environment })];
@@ -93,6 +96,7 @@ async function run(args: readonly string[]): Promise<number> {
     pagePort,
     batching: { ...batching, onInvocation: sayInvocation },
     shards,
+    urgent,
     clients,
     modelsDirectory: await localModels(options.models, say),
     defaultModel: options.models === REPOSITORY_MODELS ? 'digits' : undefined,

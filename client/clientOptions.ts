@@ -21,6 +21,8 @@ export interface BatchscoreOptions extends QueueOptions, TableOptions {
    * a message group always go to the same one.
    */
   readonly requestQueueUrl?: string | undefined;
+  /** URL of the queue for urgent requests, of the kind of the request queue. */
+  readonly urgentQueueUrl?: string | undefined;
   /**
    * Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their
    * store.
@@ -73,8 +75,9 @@ const SHARDS = z
 export const MAX_REQUESTS_PER_MESSAGE = 10_000;
 const PER_MESSAGE = { error: `expected a whole number from 1 to ${MAX_REQUESTS_PER_MESSAGE}` };
 
-const OPTIONS = z.strictObject({
+const OPTIONS_OF_ANY_KIND = z.strictObject({
   requestQueueUrl: SHARDS.optional(),
+  urgentQueueUrl: QUEUE_URL.optional(),
   ...QUEUE_OPTIONS,
   ...TABLE_OPTIONS,
   payloadBucket: NAME.optional(),
@@ -92,6 +95,15 @@ const OPTIONS = z.strictObject({
   sfn: clientOption<SFNClient>('SFNClient').optional(),
 });
 
+const OPTIONS = OPTIONS_OF_ANY_KIND.refine(
+  ({ requestQueueUrl: [url] = [], urgentQueueUrl }) =>
+    url === undefined || urgentQueueUrl === undefined || isFifo(url) === isFifo(urgentQueueUrl),
+  {
+    path: ['urgentQueueUrl'],
+    error: 'expected a queue of the kind of the request queue, FIFO or standard, got the other',
+  },
+);
+
 /** Attempts of S3 calls, which only the SDK retries. */
 const S3_ATTEMPTS = 3;
 
@@ -106,7 +118,7 @@ export const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore
 export function readOptions(options: BatchscoreOptions) {
   const { data, error } = OPTIONS.safeParse(options, IN_OUR_WORDS);
   if (error !== undefined) throw new TypeError(`Batchscore options: ${problemsIn(error.issues, options).join('; ')}`);
-  const { region, requestQueueUrl: requestQueueUrls = [], resultQueueUrl } = data;
+  const { region, requestQueueUrl: requestQueueUrls = [], urgentQueueUrl, resultQueueUrl } = data;
   const config = region === undefined ? {} : { region };
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
@@ -114,7 +126,7 @@ export function readOptions(options: BatchscoreOptions) {
     return client;
   };
   const fifo = requestQueueUrls.some(isFifo);
-  const queueUrls = [...requestQueueUrls, resultQueueUrl].filter((url) => url !== undefined);
+  const queueUrls = [...requestQueueUrls, urgentQueueUrl, resultQueueUrl].filter((url) => url !== undefined);
   return {
     ...data,
     /** URLs of the request queues, one for each shard. Empty if there is no request queue. */

@@ -24,6 +24,8 @@ export interface Routing {
    * @default a UUID
    */
   readonly deduplicationId?: string | undefined;
+  /** True to send it to the queue for urgent requests, `urgentQueueUrl`. @default false */
+  readonly urgent?: boolean | undefined;
 }
 
 /** Request to score tensors. */

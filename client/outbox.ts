@@ -47,6 +47,8 @@ interface OutboxOptions {
   readonly sqs: SQSClient;
   /** URLs of the shards, all standard or all FIFO. */
   readonly requestQueueUrls: readonly string[];
+  /** URL of the queue for urgent requests, of the same kind. @default there is none */
+  readonly urgentQueueUrl?: string | undefined;
   readonly fifo: boolean;
   /** Result queue of this client, which each message names. */
   readonly replyTo: string | undefined;
@@ -65,19 +67,25 @@ interface OutboxOptions {
  * @returns undefined if there is no request queue
  */
 export function createOutbox(options: OutboxOptions): Outbox | undefined {
-  const { requestQueueUrls, fifo } = options;
+  const { requestQueueUrls, urgentQueueUrl, fifo } = options;
   const [queueUrl] = requestQueueUrls;
   if (queueUrl === undefined) return undefined;
+  const urgent = urgentQueueUrl === undefined ? undefined : new QueueOutbox([urgentQueueUrl], options);
   const shards = fifo
     ? requestQueueUrls.map((url) => ({ queueUrl: url, outbox: new QueueOutbox([url], options) }))
     : [{ queueUrl, outbox: new QueueOutbox(requestQueueUrls, options) }];
   return {
     send(request, signal) {
       const entry = toEntry(request, options);
+      if (request.urgent === true) {
+        if (urgent === undefined)
+          throw new RequestError('urgent: expected the option urgentQueueUrl, got none; set it');
+        return urgent.send(entry, signal);
+      }
       return shardOf(entry.group ?? '', shards).outbox.send(entry, signal);
     },
     async room() {
-      await Promise.all(shards.map(({ outbox }) => outbox.room()));
+      await Promise.all([...shards.map(({ outbox }) => outbox.room()), urgent?.room()]);
     },
   };
 }

@@ -29,11 +29,12 @@ export interface MessageStatus {
   readonly notTold: readonly string[];
 }
 
-interface Dependencies extends Pick<Settings, 'sqs' | 'requestQueueUrls'> {
+interface Dependencies extends Pick<Settings, 'sqs' | 'requestQueueUrls' | 'urgentQueueUrl'> {
   readonly store: ResultStore | undefined;
 }
 
-export async function statusOf(id: string, { sqs, requestQueueUrls, store }: Dependencies): Promise<MessageStatus> {
+export async function statusOf(id: string, deps: Dependencies): Promise<MessageStatus> {
+  const { sqs, requestQueueUrls, urgentQueueUrl = [], store } = deps;
   const { messageId } = placeOf(id);
   const notTold: string[] = [];
   const ask = async <T>(whom: string, answer: Promise<T>): Promise<T | undefined> => {
@@ -52,7 +53,9 @@ export async function statusOf(id: string, { sqs, requestQueueUrls, store }: Dep
       return { messageId, state: 'answered', where, result: own, notTold };
     }
   }
-  const asked = requestQueueUrls.map((url) => ask(`the request queue ${url}`, attributesOf(url, sqs)));
+  const asked = [requestQueueUrls, urgentQueueUrl]
+    .flat()
+    .map((url) => ask(`the request queue ${url}`, attributesOf(url, sqs)));
   const queues = (await Promise.all(asked)).filter((queue) => queue !== undefined);
   for (const arn of new Set(queues.flatMap(({ deadLetters = [] }) => deadLetters))) {
     const dead = await ask(`the dead letters ${arn}`, deadLetter(arn, messageId, sqs, notTold));

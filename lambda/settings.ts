@@ -340,6 +340,12 @@ export const SETTINGS = {
     isRequired: true,
     doc: 'URL of the request queue; with shards, all URLs, comma-separated',
   },
+  urgentQueueUrl: {
+    variable: 'BATCHSCORE_URGENT_QUEUE_URL',
+    ...matching('the URL of an SQS queue', (url) => URL.canParse(url)),
+    doc: 'URL of the queue whose requests are scored before those of the request queue',
+    stated: 'none',
+  },
   results: {
     variable: 'BATCHSCORE_RESULTS',
     ...storesOf(`one or several of ${STORES.join(', ')}, comma-separated, each once`),

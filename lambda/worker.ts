@@ -3,7 +3,7 @@ import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertoo
 import { createSqsCaller, HOST_PATIENCE } from './aws/sqsWire.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
-import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
+import { joinWorkers, startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
 import {
   createGpuWatch,
   drainOrGiveUp,
@@ -50,27 +50,33 @@ const watchGpus = createGpuWatch({
 for (const provider of config.providers) watchGpus(provider);
 
 const sqs = createSqsCaller(HOST_PATIENCE);
-const composition = await compose(config, {
+const { urgentQueueUrl } = config;
+const dependencies = {
   clients: {
     sqs,
     s3: async () => (await import('./aws/awsClients.ts')).createS3Client(HOST_PATIENCE),
   },
   telemetry: {
     ...telemetry,
-    assigned(assignment) {
+    assigned(assignment: Parameters<NonNullable<typeof telemetry.assigned>>[0]) {
       telemetry.assigned?.(assignment);
       watchGpus(assignment.provider);
     },
   },
-  warn: (message) => logger.warn(message),
-  inform: (message) => logger.info(message),
-});
-worker = startWorker({
-  settings,
-  composition,
-  sqs,
-  onProblem: (error) => logger.error('a call of SQS failed', error),
-});
+  warn: (message: string) => logger.warn(message),
+};
+// Urgent requests have models of their own, so they wait for nothing of the others.
+const isBackground = urgentQueueUrl !== undefined;
+const inform = (message: string) => logger.info(message);
+const composition = await compose(config, { ...dependencies, inform, isBackground });
+const urgent = isBackground ? await compose(config, dependencies) : undefined;
+const common = { sqs, onProblem: (error: Error) => logger.error('a call of SQS failed', error) };
+const workers = [startWorker({ ...common, settings, composition })];
+if (urgentQueueUrl !== undefined && urgent !== undefined) {
+  const own = { ...settings, queueUrls: [urgentQueueUrl], windowMs: 0 };
+  workers.push(startWorker({ ...common, settings: own, composition: urgent }));
+}
+worker = joinWorkers(workers);
 const { ECS_AGENT_URI } = process.env;
 const unprotect =
   ECS_AGENT_URI !== undefined &&
@@ -85,7 +91,7 @@ logger.info('the worker is ready', { models: composition.scorer.models, ...setti
 const cause = await stop.asked;
 logger.info('the worker was told to end', { cause, held: worker.leased() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
-await composition.scoring.capture?.end(exitCode === 0 ? CAPTURE_MS : 0);
+await Promise.all([composition, urgent].map((one) => one?.scoring.capture?.end(exitCode === 0 ? CAPTURE_MS : 0)));
 // A forced end does not wait for the agent: protection ends with the task.
 if (unprotect && exitCode === 0) await unprotect();
 telemetry.publish();

@@ -20,6 +20,8 @@ export interface LocalServicesOptions {
   readonly port: number;
   /** Number of request queues, each with its event source mapping. @default 1 */
   readonly shards?: number | undefined;
+  /** True to have a queue for urgent requests. @default false */
+  readonly urgent?: boolean | undefined;
   /** Number of result queues besides the first, one for each client. @default 0 */
   readonly clients?: number | undefined;
   /** Stores for results. @default only the queue */
@@ -60,12 +62,13 @@ export async function startLocalServices(options: LocalServicesOptions): Promise
 }
 
 async function start(
-  { port, shards, clients, stores = ['queue'] }: LocalServicesOptions,
+  { port, shards, urgent, clients, stores = ['queue'] }: LocalServicesOptions,
   onStop: OnStop,
 ): Promise<Omit<LocalServices, 'stop'>> {
   const queues = await startLocalQueues({
     port,
     shards,
+    urgent,
     clients,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
     maxReceiveCount: MAX_RECEIVES,
@@ -81,6 +84,7 @@ async function start(
   const environment = {
     [CONFIG_KEYS.results]: stores.join(','),
     [CONFIG_KEYS.requestQueueUrls]: urlsOf(queues),
+    [CONFIG_KEYS.urgentQueueUrl]: queues.urgentQueue?.queueUrl,
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
     [CONFIG_KEYS.clientQueueUrls]: queues.clientQueueUrls.join(',') || undefined,
     [CONFIG_KEYS.resultTable]: dynamodb?.table.tableName,
@@ -116,12 +120,13 @@ export interface Whereabouts extends Pick<LocalServices, 'queues' | 'buckets' | 
 
 /** Returns all addresses, with the names of the client's options as keys. */
 export function whereabouts({ queues, buckets, table, environment, jobs, page }: Whereabouts): object {
-  const { endpoint, region, resultQueueUrl, clientQueueUrls, deadLetterQueueUrl } = queues;
+  const { endpoint, region, urgentQueue, resultQueueUrl, clientQueueUrls, deadLetterQueueUrl } = queues;
   const resultsGoTo = environment[CONFIG_KEYS.results]?.split(',') ?? [];
   return {
     endpoint,
     region,
     requestQueueUrl: urlsOf(queues),
+    ...(urgentQueue !== undefined && { urgentQueueUrl: urgentQueue.queueUrl }),
     resultQueueUrl,
     ...(clientQueueUrls.length > 0 && { clientQueueUrls }),
     deadLetterQueueUrl,
@@ -157,6 +162,8 @@ interface LocalQueueOptions {
   port: number;
   /** Number of request queues, at least 1. @default 1 */
   shards?: number | undefined;
+  /** True to have a queue for urgent requests. @default false */
+  urgent?: boolean | undefined;
   /** Number of result queues besides the first, one for each client. @default 0 */
   clients?: number | undefined;
   /** Time that a received request stays hidden, in seconds, 0–43,200. */
@@ -165,12 +172,18 @@ interface LocalQueueOptions {
   maxReceiveCount: number;
 }
 
+interface LocalQueue {
+  readonly queueUrl: string;
+  readonly queueArn: string;
+}
+
 export interface LocalQueues {
   /** `http://127.0.0.1:PORT`, the endpoint for SQS clients. */
   endpoint: string;
   region: string;
   /** Request queues, one for each shard. */
-  requestQueues: readonly { queueUrl: string; queueArn: string }[];
+  requestQueues: readonly LocalQueue[];
+  urgentQueue: LocalQueue | undefined;
   requestQueueUrl: string;
   requestQueueArn: string;
   resultQueueUrl: string;
@@ -185,6 +198,7 @@ export interface LocalQueues {
 const REGION = 'us-east-1';
 const ACCOUNT = '000000000000';
 const REQUESTS = 'batchscore-requests';
+const URGENT = 'batchscore-urgent';
 const RESULTS = 'batchscore-results';
 const DEAD_LETTERS = 'batchscore-dead-letters';
 
@@ -205,15 +219,18 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
   const onObject = listenToObjects(server);
   const endpoint = await listenOnLoopback(server, options.port);
   try {
-    await createQueues(endpoint, { requests: names, results: [RESULTS, ...results] }, options);
+    const requests = options.urgent === true ? [...names, URGENT] : names;
+    await createQueues(endpoint, { requests, results: [RESULTS, ...results] }, options);
   } catch (error) {
     await server.close();
     throw error;
   }
+  const placeOf = (name: string): LocalQueue => ({ queueUrl: queueUrl(endpoint, name), queueArn: queueArn(name) });
   return {
     endpoint,
     region: REGION,
-    requestQueues: names.map((name) => ({ queueUrl: queueUrl(endpoint, name), queueArn: queueArn(name) })),
+    requestQueues: names.map(placeOf),
+    urgentQueue: options.urgent === true ? placeOf(URGENT) : undefined,
     requestQueueUrl: queueUrl(endpoint, REQUESTS),
     requestQueueArn: queueArn(REQUESTS),
     resultQueueUrl: queueUrl(endpoint, RESULTS),

@@ -4,6 +4,7 @@ import { createS3Client } from '../../lambda/aws/awsClients.ts';
 import { fetchModels } from '../../lambda/aws/fetchModels.ts';
 import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
+import { withoutWindow } from '../../lambda/core/limits.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
@@ -69,7 +70,7 @@ export interface LocalStack extends Omit<LocalServices, 'clients'> {
   /** Addresses for jobs, with the names of the client's options as keys. Undefined if jobs are off. */
   readonly jobs: Readonly<Record<string, string>> | undefined;
   readonly jobControl: Pick<LocalJobs, 'newest' | 'cancel'> | undefined;
-  /** Starts an event source mapping for each shard. */
+  /** Starts an event source mapping for each shard, and one without a window for urgent requests. */
   startMapping(batching: Batching): EventSourceMapping;
 }
 
@@ -91,48 +92,59 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
   const { clients, queues, ...places } = services;
   const { environment, telemetry, warn, warnOfModels = warn, through, announce = async () => {} } = options;
   const config = loadConfig(environmentOf(services, options));
-  const open = () => compose(config, { clients, telemetry, warn: warnOfModels, announce, leavesOutBroken: true });
-  const composition = await open();
-  const { scorer, replace } = replaceable(composition.scorer);
+  const serve = async (isBackground: boolean) => {
+    const given = { clients, telemetry, announce, leavesOutBroken: true, isBackground };
+    const open = () => compose(config, { ...given, warn: warnOfModels });
+    const composition = await open();
+    const { scoring } = composition;
+    const { scorer, replace } = replaceable(composition.scorer);
+    // The wrapper applies only to messages, because jobs write elsewhere.
+    const writer = through?.(scoring.writer) ?? scoring.writer;
+    const handler = createHandler({ ...composition, scoring: { ...scoring, score: scorer.score, writer } });
+    return { scorer, handler, reload: async () => replace((await open()).scorer) };
+  };
+  const { scorer, handler, reload } = await serve(queues.urgentQueue !== undefined);
   let jobs: LocalJobs | undefined;
+  let urgent: Awaited<ReturnType<typeof serve>> | undefined;
   try {
+    // As in a worker, urgent requests have models of their own.
+    urgent = queues.urgentQueue && (await serve(false));
     const given = { s3: clients.s3(), ...queues, scorer, telemetry, config, environment, announce, say: warn };
     jobs = options.jobs === true ? await startLocalJobs(given) : undefined;
   } catch (error) {
-    await scorer.close();
+    await Promise.all([scorer.close(), urgent?.scorer.close()]);
     throw error;
   }
-  const { scoring } = composition;
-  // The wrapper applies only to messages, because jobs write elsewhere.
-  const writer = through?.(scoring.writer) ?? scoring.writer;
-  const handler = createHandler({ ...composition, scoring: { ...scoring, score: scorer.score, writer } });
   return {
     ...places,
     queues,
     sqs: clients.sqs,
     config,
     scorer,
-    reload: async () => replace((await open()).scorer),
+    reload: async () => void (await Promise.all([reload(), urgent?.reload()])),
     jobs: jobs?.whereabouts,
     jobControl: jobs,
     startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) {
+      const common = {
+        ...batching,
+        sqs: clients.sqs,
+        region: queues.region,
+        maximumConcurrency,
+        functionTimeoutSeconds: LOCAL_TIMEOUT_SECONDS,
+        onError: (error: Error) => warn(error.message),
+      };
       const mappings = queues.requestQueues.map((queue) =>
-        startEventSourceMapping({
-          ...batching,
-          ...queue,
-          sqs: clients.sqs,
-          region: queues.region,
-          maximumConcurrency,
-          functionTimeoutSeconds: LOCAL_TIMEOUT_SECONDS,
-          invoke: handler,
-          onError: (error) => warn(error.message),
-        }),
+        startEventSourceMapping({ ...common, ...queue, invoke: handler }),
       );
+      if (queues.urgentQueue !== undefined && urgent !== undefined) {
+        const own = { ...queues.urgentQueue, ...withoutWindow(batching), invoke: urgent.handler };
+        mappings.push(startEventSourceMapping({ ...common, ...own }));
+      }
       return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };
     },
     async stop() {
       await jobs?.stop();
-      await scorer.close();
+      await Promise.all([scorer.close(), urgent?.scorer.close()]);
       await services.stop();
     },
   };

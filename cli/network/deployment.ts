@@ -86,10 +86,13 @@ interface Connection {
  * @throws UsageError if the request queue is not given, or FILE cannot be read
  */
 export async function connectToSubmit(
-  values: DeploymentValues,
+  values: DeploymentValues & { readonly urgent?: boolean },
   requestsPerMessage?: number,
 ): Promise<Connection & { readonly isFifo: boolean }> {
   const stack = await deploymentOf(values);
+  if (values.urgent && stack.urgentQueueUrl === undefined) {
+    throw notSaid(values.stack, 'urgentQueueUrl', 'leave --urgent out');
+  }
   if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
   const isFifo = stack.requestQueueUrl.endsWith('.fifo');
   return { ...(await connect(stack, values, { requestsPerMessage })), isFifo };
@@ -167,7 +170,8 @@ async function connect(
   });
   if (endpoint === undefined) await assertCredentials(clients.s3, NONE_FOR_DEV);
   else await assertListening(endpoint);
-  const urls = stack.requestQueueUrl?.split(',').map((url) => url.trim()) ?? [];
+  const requests = stack.requestQueueUrl?.split(',').map((url) => url.trim()) ?? [];
+  const urls = [requests, stack.urgentQueueUrl ?? []].flat();
   const close = async (): Promise<void> => {
     await client.close();
     for (const own of Object.values(clients)) own.destroy();
@@ -263,6 +267,7 @@ const text = z.string().min(1).optional();
 /** Keys of FILE. Other keys are ignored. */
 const STACK = z.object({
   requestQueueUrl: text,
+  urgentQueueUrl: text,
   resultQueueUrl: text,
   deadLetterQueueUrl: text,
   resultTable: text,

@@ -27,6 +27,7 @@ ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice, o
   --group-by PATH         the message group of each request is what it has there, a text or a
                           number, such as id or parameters.customer
 ${DEPLOYMENT_HELP}
+  --urgent                send to the queue for urgent requests, the urgentQueueUrl of FILE of --stack
   --json                  print the summary as one JSON object
   --help                  show this
 
@@ -44,6 +45,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     pack: { type: 'string', default: '1' },
     group: { type: 'string' },
     'group-by': { type: 'string' },
+    urgent: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
   const [file = ''] = positionals;
@@ -71,7 +73,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
         ids = await openIdsFile(idsPath, file === '-' ? 'stdin' : file, await requestQueues());
       }
       const left = ids.unsubmitted(batch);
-      await submitBatch(client, left, groupOf, ids);
+      await submitBatch(client, left, { groupOf, urgent: options.urgent }, ids);
       submitted += left.length;
       for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
@@ -163,11 +165,11 @@ function valueAt(path: string, request: unknown): unknown {
 async function submitBatch(
   client: Batchscore,
   batch: readonly Line[],
-  groupOf: GroupOf | undefined,
+  { groupOf, urgent }: { readonly groupOf: GroupOf | undefined; readonly urgent: boolean },
   ids: IdsFile,
 ): Promise<void> {
   try {
-    const requests = batch.map((line) => ({ body: line.text, group: groupOf?.(line) }));
+    const requests = batch.map((line) => ({ body: line.text, group: groupOf?.(line), urgent }));
     await ids.append(batch, await client.submit(requests));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;

@@ -254,7 +254,7 @@ export async function lookAtQueues(sqs: SQSClient, queues: LocalQueues): Promise
   };
   const [deadLetters, ...requests] = await Promise.all([
     countsOf(queues.deadLetterQueueUrl),
-    ...queues.requestQueues.map(({ queueUrl }) => countsOf(queueUrl)),
+    ...[...queues.requestQueues, queues.urgentQueue ?? []].flat().map(({ queueUrl }) => countsOf(queueUrl)),
   ]);
   return {
     waiting: requests.reduce((sum, one) => sum + one.waiting, 0),

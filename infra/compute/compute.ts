@@ -61,6 +61,7 @@ export interface Wiring {
   /** Location of the models. Models in a file system are mounted. */
   readonly models: ModelPlace;
   readonly batching: Batching;
+  /** All queues that requests come from. That of urgent requests is the last one. */
   readonly requestQueues: Queues;
   readonly visibilityTimeoutSeconds: number;
   /** True if records are taken from the queue as soon as the stack is deployed. */
@@ -102,17 +103,25 @@ export interface FunctionCompute extends Compute {
 export interface Batching extends MappingSettings {
   /** Number of request queues. Each has its own mapping. */
   readonly shards: number;
+  /** True if there is another queue, for urgent requests. */
+  readonly urgent: boolean;
+}
+
+/** Returns the number of all queues that requests come from. */
+export function queueCount({ shards, urgent }: Batching): number {
+  return shards + Number(urgent);
 }
 
 /** Defaults by kind of queue. A FIFO queue delivers at most ten records and has no window. */
 const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
 
 export function withDefaults(given: Partial<Batching>): Batching {
-  const { fifo = false, shards = 1 } = given;
+  const { fifo = false, shards = 1, urgent = false } = given;
   const { batchSize, windowSeconds } = fifo ? DEFAULTS.fifo : DEFAULTS.standard;
   return {
     fifo,
     shards,
+    urgent,
     batchSize: given.batchSize ?? batchSize,
     windowSeconds: given.windowSeconds ?? windowSeconds,
   };

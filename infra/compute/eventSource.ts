@@ -8,10 +8,11 @@ import {
   INVOCATIONS_PER_POLLER,
   MAX_INVOCATIONS,
   MAXIMUM_CONCURRENCY,
+  withoutWindow,
 } from '../../lambda/core/limits.ts';
 import { type Graph, together } from '../common/metrics.ts';
 import { brokenOf, exceeds, known, outside, type Problem, shown } from '../common/problems.ts';
-import { type Batching, type Wiring, warnOfMessagesInFlight } from './compute.ts';
+import { type Batching, queueCount, type Wiring, warnOfMessagesInFlight } from './compute.ts';
 
 /** Limits on the invocations of a function, and on those of each of its mappings. The service has defaults. */
 export interface Concurrency {
@@ -48,19 +49,24 @@ export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: C
   const { batching, eventSourceEnabled } = wiring;
   const { minimumPollers, maximumPollers } = concurrency;
   const hasPollers = (minimumPollers ?? maximumPollers) !== undefined;
-  const maxConcurrency = concurrency.maximumConcurrency ?? withinReserve(concurrency, batching.shards);
-  const feed = (queue: IQueue): EventSourceMapping =>
-    target.addEventSourceMapping(`SqsEventSource:${Names.nodeUniqueId(queue.node)}`, {
+  const [maxConcurrency, ofUrgent] = maximaOf(concurrency, batching);
+  const urgentQueue = batching.urgent ? wiring.requestQueues.at(-1) : undefined;
+  const batchSize = known(batching.batchSize) ?? Number.POSITIVE_INFINITY;
+  const urgently = { ...withoutWindow({ batchSize }), maxConcurrency: ofUrgent };
+  const feed = (queue: IQueue): EventSourceMapping => {
+    const own = queue === urgentQueue ? urgently : { ...batching, maxConcurrency };
+    return target.addEventSourceMapping(`SqsEventSource:${Names.nodeUniqueId(queue.node)}`, {
       eventSourceArn: queue.queueArn,
-      batchSize: batching.batchSize,
-      maxBatchingWindow: batching.windowSeconds > 0 ? Duration.seconds(batching.windowSeconds) : undefined,
+      batchSize: own.batchSize,
+      maxBatchingWindow: own.windowSeconds > 0 ? Duration.seconds(own.windowSeconds) : undefined,
       reportBatchItemFailures: true,
       metricsConfig: { metrics: [MetricType.EVENT_COUNT] },
       // The property is always set, because removing it from the template would not change the mapping.
       enabled: eventSourceEnabled,
-      maxConcurrency,
+      maxConcurrency: own.maxConcurrency,
       provisionedPollerConfig: hasPollers ? { minimumPollers, maximumPollers } : undefined,
     });
+  };
   const [first, ...others] = wiring.requestQueues;
   const eventSourceMappings = [feed(first), ...others.map(feed)] as const;
   warnOfMessagesInFlight(
@@ -113,17 +119,27 @@ function eventCounts(mappings: Feed['eventSourceMappings']): (Metric | MathExpre
   });
 }
 
+/** Share of the reserved concurrency for urgent requests, which are few. */
+const URGENT_SHARE = 1 / 10;
+
 /**
- * Returns the share of a mapping in the function's reserved concurrency. Mappings ignore the reserve, and each
- * throttled invocation counts as a receive of its messages. Undefined if there are other limits, or if a mapping starts
- * no more invocations than its share anyway.
+ * Returns the maximum concurrency of the mapping of a request queue, and of that for urgent requests: as given, else
+ * shares of the function's reserved concurrency. Mappings ignore the reserve, and each throttled invocation counts as a
+ * receive of its messages. Undefined if there are other limits, or if a mapping starts no more invocations than its
+ * share anyway.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
-function withinReserve({ reservedConcurrency, ...limits }: Concurrency, shards: number): number | undefined {
-  const share = Math.floor((known(reservedConcurrency) ?? Number.POSITIVE_INFINITY) / shards);
-  if (share >= MAX_INVOCATIONS || (limits.minimumPollers ?? limits.maximumPollers) !== undefined) return undefined;
-  return Math.min(share, MAXIMUM_CONCURRENCY.max);
+function maximaOf({ reservedConcurrency, ...limits }: Concurrency, { shards, urgent }: Batching) {
+  const { maximumConcurrency: given, minimumPollers, maximumPollers } = limits;
+  const reserve = known(reservedConcurrency);
+  if (given !== undefined || reserve === undefined || (minimumPollers ?? maximumPollers) !== undefined) {
+    return [given, given] as const;
+  }
+  const { min, max } = MAXIMUM_CONCURRENCY;
+  const ofUrgent = urgent ? Math.max(min, Math.floor(reserve * URGENT_SHARE)) : 0;
+  const share = Math.floor((reserve - ofUrgent) / shards);
+  return [share >= MAX_INVOCATIONS ? undefined : Math.min(share, max), Math.min(ofUrgent, max)] as const;
 }
 
 /** Returns the most invocations that one mapping starts at a time. Undefined if that is not limited or not known. */
@@ -144,7 +160,7 @@ const MAXIMUM_POLLERS = { min: 2, max: 2000 };
  * @param reserve setting that limits the function: on Managed Instances, the maximum environments
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
-export function concurrencyProblems(concurrency: Concurrency, shards: number, reserve = RESERVE): Problem[] {
+export function concurrencyProblems(concurrency: Concurrency, batching: Batching, reserve = RESERVE): Problem[] {
   const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
   const ranges = [
     outside(reserve.name, reservedConcurrency, reserve),
@@ -154,7 +170,8 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
   ];
   if (ranges.some((problem) => problem !== undefined)) return ranges;
   const ofEach = invocationsOf(concurrency) ?? MAXIMUM_CONCURRENCY.min;
-  const least = shards * ofEach;
+  const queues = queueCount(batching);
+  const least = queues * ofEach;
   return brokenOf([
     [
       maximumConcurrency !== undefined && (minimumPollers ?? maximumPollers) !== undefined,
@@ -167,9 +184,14 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
     ],
     [
       exceeds(least, reservedConcurrency),
-      `${reserve.name}: expected at least ${least} = ${shards} × ${ofEach} invocations, which SQS starts at a time from each ` +
+      `${reserve.name}: expected at least ${least} = ${queues} × ${ofEach} invocations, which SQS starts at a time from each ` +
         `request queue, because those beyond it are throttled, got ${reservedConcurrency}; raise it, or lower ` +
         'maximumConcurrency, maximumPollers or shards',
+    ],
+    [
+      batching.urgent && (maximumConcurrency ?? reservedConcurrency ?? minimumPollers ?? maximumPollers) === undefined,
+      'maximumConcurrency: expected one with urgent, because requests of the other queues could take all invocations of the ' +
+        'account, got none; set it to at most half of the concurrency that the function may have',
     ],
   ]);
 }

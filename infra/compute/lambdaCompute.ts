@@ -56,11 +56,11 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     hasNetwork: options.vpc !== undefined,
     firstStepPercent: firstStepPercent(trafficRouting),
     ephemeralStorageMb,
-    problems: ({ shards }) => [
+    problems: (batching) => [
       outside('memorySize', memoryMb, { min: 128, max: 10_240 }, 'MiB'),
       outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
       outside('timeout', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS, 'seconds'),
-      ...concurrencyProblems(options, shards),
+      ...concurrencyProblems(options, batching),
       outside('provisionedConcurrency', provisionedConcurrency, CONCURRENCY),
       ...brokenOf([
         [

@@ -94,7 +94,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
-    problems: ({ shards }) => [...gpuProblems(settings), ...concurrencyProblems(concurrency, shards, ENVIRONMENTS)],
+    problems: (batching) => [...gpuProblems(settings), ...concurrencyProblems(concurrency, batching, ENVIRONMENTS)],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const environment = { ...wiring.environment, ...ONE_THREAD };

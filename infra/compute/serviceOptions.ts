@@ -6,7 +6,7 @@ import { BATCH_SIZE, DRAIN_SHARE, SHARDS, WINDOW_SECONDS } from '../../lambda/co
 import { SETTINGS } from '../../lambda/settings.ts';
 import { brokenOf, exceeds, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { secondsOf } from '../common/units.ts';
-import type { Batching } from './compute.ts';
+import { type Batching, queueCount } from './compute.ts';
 
 /** Options of all services of workers. */
 export interface ServiceOptions {
@@ -90,14 +90,12 @@ const MAX_TASKS = 5000;
  *
  * @param maxStopSeconds longest stop of the capacity
  */
-export function serviceProblems(
-  settings: ServiceSettings,
-  { batchSize, windowSeconds, shards }: Batching,
-  maxStopSeconds: number,
-): Problem[] {
+export function serviceProblems(settings: ServiceSettings, batching: Batching, maxStopSeconds: number): Problem[] {
   const { timeoutSeconds, stopTimeoutSeconds, minimumTasks, maximumTasks } = settings;
   const minStopSeconds = Math.ceil(timeoutSeconds / DRAIN_SHARE);
-  const maxShards = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
+  const { batchSize, windowSeconds, shards } = batching;
+  const queues = queueCount(batching);
+  const maxShards = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE) - (queues - shards);
   return [
     // The default backlog of a task is computed from the batch size.
     settings.backlogPerTask === undefined ? unknownAtSynth('batchSize', batchSize) : undefined,
@@ -134,8 +132,8 @@ export function serviceProblems(
       [
         shards > maxShards && shards <= SHARDS.max,
         `shards: expected at most ${maxShards} with tasks that scale by the backlog of all, because an alarm takes ` +
-          `${METRICS_OF_ALARM} metrics, got ${shards} × ${METRICS_OF_QUEUE} and that of the tasks = ` +
-          `${METRICS_OF_QUEUE * shards + 1}; lower it: a worker receives from one queue as fast as from several`,
+          `${METRICS_OF_ALARM} metrics, got ${queues} × ${METRICS_OF_QUEUE} and that of the tasks = ` +
+          `${METRICS_OF_QUEUE * queues + 1}; lower it: a worker receives from one queue as fast as from several`,
       ],
     ]),
   ];

@@ -43,6 +43,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   readonly requestQueue: IQueue;
   /** Queues that producers spread their messages over, one for each shard. */
   readonly requestQueues: readonly IQueue[];
+  /** Queue for urgent requests. Undefined without the prop `urgent`. */
+  readonly urgentQueue: IQueue | undefined;
   /** Queue for messages that are received too often. Undefined if an existing queue is given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   readonly resultQueue: IQueue | undefined;
@@ -82,7 +84,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
       const common = { ...plan, serviceName };
       const channels = new Channels(this, props, common);
-      const { requestQueues } = channels;
+      const { allQueues: requestQueues } = channels;
       const environment = { ...props.environment, ...hostEnvironment(plan, channels.settings, serviceName, props) };
       const image = createImage(this, { ...props, models: plan.models }, form.imageTarget, plan.jobs?.memoryMb);
       // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
@@ -110,8 +112,9 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       warnOfPlan(this, props, plan, channels);
 
       const stores: ResultStores = Object.fromEntries(channels.stores.map(({ prop, resource }) => [prop, resource]));
-      [this.requestQueue] = requestQueues;
-      this.requestQueues = requestQueues;
+      [this.requestQueue] = channels.requestQueues;
+      this.requestQueues = channels.requestQueues;
+      this.urgentQueue = channels.urgentQueue;
       this.deadLetterQueue = channels.deadLetterQueue;
       this.resultQueue = stores.resultQueue;
       this.clientQueues = Object.assign({}, ...channels.stores.map(({ clientQueues }) => clientQueues));

@@ -20,7 +20,12 @@ type Settings = DeploymentPlan & { readonly serviceName: string };
 
 /** Queues, stores and buckets of a deployment. Creates those that are not given. */
 export class Channels {
+  /** Queues that producers spread their messages over. */
   readonly requestQueues: Queues;
+  /** Queue for urgent requests. Undefined without the prop `urgent`. */
+  readonly urgentQueue: IQueue | undefined;
+  /** All queues that requests come from. */
+  readonly allQueues: Queues;
   /** Dead-letter queue. Undefined if the request queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
@@ -38,10 +43,14 @@ export class Channels {
   constructor(scope: Construct, given: Given, plan: Settings) {
     const { keyPrefix = uniquePrefix(scope, plan.serviceName), requestQueue } = given;
     const { capture, results } = plan;
-    const { requestQueues, deadLetterQueue } =
+    const { requestQueues, urgentQueue, deadLetterQueue } =
       requestQueue === undefined
         ? createRequestQueues(scope, plan, given)
-        : { requestQueues: [requestQueue.queue] as const, deadLetterQueue: deadLettersOf(requestQueue) };
+        : {
+            requestQueues: [requestQueue.queue] as const,
+            urgentQueue: undefined,
+            deadLetterQueue: deadLettersOf(requestQueue),
+          };
     const stores = plan.stores
       .filter(({ name }) => results.includes(name))
       .map((store) => store.create(scope, { ...plan, keyPrefix }));
@@ -52,6 +61,8 @@ export class Channels {
     const capturePrefix = capture?.bucket === undefined ? '' : keyPrefix;
     const urls = requestQueues.map(({ queueUrl }) => queueUrl).join(',');
     this.requestQueues = requestQueues;
+    this.urgentQueue = urgentQueue;
+    this.allQueues = urgentQueue === undefined ? requestQueues : [...requestQueues, urgentQueue];
     this.deadLetterQueue = deadLetterQueue;
     this.stores = stores;
     this.payloadBucket = payloadBucket;
@@ -60,6 +71,7 @@ export class Channels {
     this.#capturePrefix = capturePrefix;
     this.clientOptions = {
       requestQueueUrl: urls,
+      ...(urgentQueue !== undefined && { urgentQueueUrl: urgentQueue.queueUrl }),
       ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
       ...Object.assign({}, ...stores.map(({ clientOptions }) => clientOptions)),
       payloadBucket: payloadBucket.bucketName,
@@ -68,6 +80,7 @@ export class Channels {
     };
     this.settings = {
       requestQueueUrls: urls,
+      urgentQueueUrl: urgentQueue?.queueUrl,
       results: results.join(','),
       ...Object.assign({}, ...stores.map(({ settings }) => settings)),
       payloadBucket: payloadBucket.bucketName,
@@ -81,7 +94,7 @@ export class Channels {
 
   /** Grants the permissions for scoring: take requests, delay them, read their payloads, write results and samples. */
   grantScoring(grantee: IGrantable): void {
-    for (const queue of this.requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
+    for (const queue of this.allQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
     grantRead(grantee, this.payloadBucket, requestKeys(this.#payloadPrefix));
     grantPut(grantee, this.payloadBucket, resultKeys(this.#payloadPrefix));
     for (const store of this.stores) store.grantWrite(grantee);
@@ -91,7 +104,7 @@ export class Channels {
   /** Grants the permissions of a producer: send requests, and upload those that are too large to send. */
   grantSubmit(grantee: IGrantable): Grant {
     return combine([
-      ...this.requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
+      ...this.allQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
       grantPut(grantee, this.payloadBucket, requestKeys(this.#payloadPrefix)),
     ]);
   }
@@ -106,14 +119,14 @@ export class Channels {
 
   /** Grants the permissions of an operator: read dead letters, send them back, empty the queues. */
   grantRepair(grantee: IGrantable): Grant {
-    const { requestQueues, deadLetterQueue } = this;
+    const { allQueues, deadLetterQueue } = this;
     const on = (queue: IQueue, actions: string[]): Grant =>
       Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
-    if (deadLetterQueue === undefined) return combine(requestQueues.map((queue) => on(queue, EMPTY)));
+    if (deadLetterQueue === undefined) return combine(allQueues.map((queue) => on(queue, EMPTY)));
     deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
-    for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
+    for (const queue of allQueues) queue.encryptionMasterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
     return combine([
-      ...requestQueues.map((queue) => on(queue, [...EMPTY, 'sqs:SendMessage'])),
+      ...allQueues.map((queue) => on(queue, [...EMPTY, 'sqs:SendMessage'])),
       on(deadLetterQueue, [...EMPTY, ...REDRIVE]),
     ]);
   }
@@ -150,7 +163,7 @@ function createRequestQueues(
   { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds, retentionSeconds }: Settings,
   { queueProps, deadLetterQueueProps }: Given,
 ) {
-  const { fifo, shards } = batching;
+  const { fifo, shards, urgent } = batching;
   const dead: IQueue = createQueue(scope, 'DeadLetters', {
     ...deadLetterQueueProps,
     fifo,
@@ -175,5 +188,6 @@ function createRequestQueues(
   // The first queue has the same ID with one shard and with several, so adding shards keeps the queue and its messages.
   const first = create('Requests');
   const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
-  return { requestQueues: [first, ...others] as const, deadLetterQueue: dead };
+  const urgentQueue = urgent ? create('UrgentRequests') : undefined;
+  return { requestQueues: [first, ...others] as const, urgentQueue, deadLetterQueue: dead };
 }

@@ -27,7 +27,7 @@ import {
   shown,
   warn,
 } from '../common/problems.ts';
-import type { Compute } from '../compute/compute.ts';
+import { type Compute, queueCount } from '../compute/compute.ts';
 import { hasGpu } from '../image/stageImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
 import type { Channels } from './channels.ts';
@@ -146,7 +146,7 @@ const VISIBILITY_SECONDS = { min: 0, max: 43_200 };
 function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
   const { requestQueue, fifo, maxReceiveCount, jobEvents, queueProps, deadLetterQueueProps } = props;
   const { batching, compute, visibilityTimeoutSeconds: visibility } = plan;
-  const { shards } = batching;
+  const { shards, urgent } = batching;
   const queue = requestQueue?.queue;
   const redrive = redriveOf(queue);
   const dead = requestQueue?.deadLetterQueue;
@@ -155,15 +155,16 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
   const [least, why] =
     compute.feed === 'worker' ? [recommended, ` = ${sum}`] : [compute.timeoutSeconds, ', the timeout'];
   return [
-    outside('shards', shards, SHARDS),
+    outside('shards', shards, { ...SHARDS, max: SHARDS.max - Number(urgent) }),
     onlyWithNew('shards', shards === 1 ? undefined : shards, 'request queue', queue === undefined),
+    onlyWithNew('urgent', urgent || undefined, 'request queue', queue === undefined),
     onlyWithNew('queueProps', queueProps, 'request queue', queue === undefined),
     onlyWithNew('deadLetterQueueProps', deadLetterQueueProps, 'dead-letter queue', queue === undefined),
     outside('requestQueue.visibilityTimeout', visibility, VISIBILITY_SECONDS, 'seconds'),
     ...brokenOf([
       [
-        queueProps?.queueName !== undefined && shards > 1,
-        `queueProps.queueName: expected none with ${shards} shards, each of which has a name of its own, ` +
+        queueProps?.queueName !== undefined && queueCount(batching) > 1,
+        `queueProps.queueName: expected none with ${queueCount(batching)} request queues, each of which has a name of its own, ` +
           `got ${shown(queueProps?.queueName)}; leave it out`,
       ],
       [

@@ -25,8 +25,12 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     windowSeconds: secondsOf('window', props.window),
     fifo: existing?.queue.fifo ?? props.fifo,
     shards: props.shards,
+    urgent: props.urgent,
   });
   const context = { results, stores, fifo: batching.fifo };
+  const timeToScore = compute.timeoutSeconds + (compute.wakeSeconds ?? 0);
+  const latencyTargetSeconds =
+    secondsOf('latencyTarget', props.latencyTarget) ?? Math.ceil(batching.windowSeconds + timeToScore);
   // Derived values are rounded up, so that a fraction is refused only where it was given.
   return {
     compute,
@@ -42,9 +46,8 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
         ? (secondsOf('queueProps.retentionPeriod', props.queueProps?.retentionPeriod) ??
           DEFAULT_SECONDS.messageRetentionPeriod)
         : secondsOfQueue(existing.queue, 'messageRetentionPeriod'),
-    latencyTargetSeconds:
-      secondsOf('latencyTarget', props.latencyTarget) ??
-      Math.ceil(batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0)),
+    latencyTargetSeconds,
+    urgentTargetSeconds: Math.min(latencyTargetSeconds, Math.ceil(timeToScore)),
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? MAX_RECEIVES,
     /** All stores, including those that no results go to, because their props are also checked. */

@@ -105,6 +105,13 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly shards?: number;
   /**
+   * True to have another queue, for urgent requests. They are scored before those that wait on the request queues, do
+   * not wait for the window, and share the dead-letter queue. With a function, set its `maximumConcurrency`, so that
+   * requests of the other queues never take all invocations.
+   * @default false
+   */
+  readonly urgent?: boolean;
+  /**
    * Additional options of the new request queues, such as `queueName`, which requires a single queue. SQS deletes a
    * request after the `retentionPeriod`, which is four days by default.
    * @default the CDK's own

@@ -44,7 +44,11 @@ export interface Subject {
   readonly batching: Batching;
   readonly latencyTargetSeconds: number;
   readonly alarmThresholds: AlarmThresholds;
+  readonly urgentTargetSeconds: number;
+  /** Queues that producers spread their messages over. */
   readonly requestQueues: Queues;
+  readonly urgentQueue: IQueue | undefined;
+  readonly allQueues: Queues;
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
   readonly compute: Compute;
@@ -102,7 +106,8 @@ const LASTING = { periods: 3, periodsAbove: 2, blamesVersion: true };
 const IN_FLIGHT_PERCENT = 80;
 
 function conditionsOf(subject: Subject): AlarmCondition[] {
-  const { requestQueues, deadLetterQueue, stores, latencyTargetSeconds, compute, jobs } = subject;
+  const { requestQueues, urgentQueue, allQueues, deadLetterQueue, stores, compute, jobs } = subject;
+  const { latencyTargetSeconds, urgentTargetSeconds } = subject;
   const { retriedPercent, errorPercent } = subject.alarmThresholds;
   const metric = (name: MetricName) => scoringMetric(subject.serviceName, name);
   const percent = (label: string, expression: string, usingMetrics: Record<string, Metric>) =>
@@ -113,8 +118,16 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
     ...ONCE,
   };
+  const oldestUrgent = urgentQueue && {
+    id: 'OldestUrgentMessage',
+    description: `The oldest urgent request has waited for longer than ${urgentTargetSeconds} s.`,
+    metric: oldestMessageAge([urgentQueue]),
+    threshold: urgentTargetSeconds,
+    periods: 1,
+  };
   return [
     ...(deadLetters === undefined ? [] : [deadLetters]),
+    ...(oldestUrgent === undefined ? [] : [oldestUrgent]),
     ...stores.flatMap(({ alarms }) => alarms),
     {
       id: 'OldestMessage',
@@ -129,7 +142,7 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
         `A request queue has handed out more than ${IN_FLIGHT_PERCENT} % of the ${MESSAGES_IN_FLIGHT} messages that it may; ` +
         'at all of them, receives get nothing, without an error.',
       // Each queue has its own quota.
-      metric: together('MAX', requestQueues, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST)),
+      metric: together('MAX', allQueues, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST)),
       threshold: (MESSAGES_IN_FLIGHT * IN_FLIGHT_PERCENT) / 100,
       periods: 1,
     },

@@ -52,7 +52,8 @@ function widgetOf({ left, right = [], ...props }: OwnGraph): GraphWidget {
   });
 }
 
-function queueGraphs({ requestQueues, deadLetterQueue, batching, latencyTargetSeconds }: Subject): OwnGraph[] {
+function queueGraphs(subject: Subject): OwnGraph[] {
+  const { requestQueues, urgentQueue, allQueues, deadLetterQueue, batching, latencyTargetSeconds } = subject;
   const waiting = (queue: IQueue) => queue.metricApproximateNumberOfMessagesVisible(AT_MOST);
   const beingScored = (queue: IQueue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST);
   const dead = deadLetterQueue?.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'dead letters' });
@@ -61,13 +62,17 @@ function queueGraphs({ requestQueues, deadLetterQueue, batching, latencyTargetSe
       title: 'Backlog: messages',
       left: [
         together('SUM', requestQueues, waiting, 'waiting'),
-        together('SUM', requestQueues, beingScored, 'being scored'),
+        ...(urgentQueue === undefined ? [] : [waiting(urgentQueue).with({ label: 'urgent, waiting' })]),
+        together('SUM', allQueues, beingScored, 'being scored'),
         ...(dead === undefined ? [] : [dead]),
       ],
     },
     {
       title: 'Age of the oldest message: seconds',
-      left: [oldestMessageAge(requestQueues, { label: 'oldest' })],
+      left: [
+        oldestMessageAge(requestQueues, { label: 'oldest' }),
+        ...(urgentQueue === undefined ? [] : [oldestMessageAge([urgentQueue], { label: 'oldest urgent' })]),
+      ],
       leftAnnotations: [
         { value: latencyTargetSeconds, label: 'latency target' },
         { value: batching.windowSeconds, label: 'window' },

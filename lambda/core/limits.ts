@@ -129,6 +129,11 @@ export const EPHEMERAL_STORAGE_MB = { min: 512, max: 10_240, default: 512 };
 
 const MAX_WITHOUT_WINDOW = 10;
 
+/** Returns the settings of a mapping that hands messages over as soon as they arrive. */
+export function withoutWindow({ batchSize }: Pick<MappingSettings, 'batchSize'>) {
+  return { batchSize: Math.min(batchSize, MAX_WITHOUT_WINDOW), windowSeconds: 0 };
+}
+
 /**
  * Returns each reason why Lambda refuses an event source mapping of an SQS queue.
  *

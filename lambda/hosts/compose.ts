@@ -9,7 +9,7 @@ import { MAX_RECEIVES } from '../core/limits.ts';
 import type { MessageRecord } from '../core/record.ts';
 import { openScorer, type Scorer } from '../scorer/scorer.ts';
 import type { Store } from '../settings.ts';
-import type { Config } from './config.ts';
+import { type Config, queuesOf } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
 interface HostDependencies {
@@ -23,6 +23,8 @@ interface HostDependencies {
   readonly announce?: Announce | undefined;
   /** True to warn about broken models and to serve the others. @default false: a broken model is an error */
   readonly leavesOutBroken?: boolean | undefined;
+  /** True if its scorer gets only the processor time that others leave. @default false */
+  readonly isBackground?: boolean;
 }
 
 export interface Composition extends HandlerDependencies {
@@ -46,13 +48,13 @@ const DELETE_ATTEMPTS = 200;
 /** Opens the models, and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
-  { clients, telemetry, warn, inform, announce, leavesOutBroken }: HostDependencies,
+  { clients, telemetry, warn, inform, announce, leavesOutBroken, isBackground }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = await payloadsOf(config, clients);
   const requestQueues = {
     sqs: clients.sqs,
-    queueUrls: config.requestQueueUrls,
+    queueUrls: queuesOf(config),
     onProblem: (error: unknown) => observer.problem(error),
   };
   const { modelsUri: uri, maxReceiveCount: maxReceives = MAX_RECEIVES } = config;
@@ -64,6 +66,7 @@ export async function compose(
     checkPercent: config.checkPercent,
     payloads,
     hasStages: observer.stage !== undefined,
+    isBackground,
     warn,
     inform,
     assigned: telemetry.assigned,

@@ -98,6 +98,11 @@ interface Rule {
 
 const isFifo = (url: string): boolean => url.endsWith('.fifo');
 
+/** Returns the URLs of all queues that requests are received from. */
+export function queuesOf({ requestQueueUrls = [], urgentQueueUrl }: Values): readonly string[] {
+  return urgentQueueUrl === undefined ? requestQueueUrls : [...requestQueueUrls, urgentQueueUrl];
+}
+
 const RULES: readonly Rule[] = [
   {
     of: 'modelsUri',
@@ -120,10 +125,16 @@ const RULES: readonly Rule[] = [
   {
     // Standard records have no group, and results of FIFO records wait for those of their group.
     of: 'requestQueueUrls',
-    isBroken: ({ requestQueueUrls: urls = [] }) => urls.some(isFifo) && !urls.every(isFifo),
-    sentence: ({ requestQueueUrls = [] }) =>
-      `expected queues of one kind, FIFO or standard, got ${JSON.stringify(requestQueueUrls.join(','))}; ` +
+    isBroken: (values) => queuesOf(values).some(isFifo) && !queuesOf(values).every(isFifo),
+    sentence: (values) =>
+      `expected queues of one kind, FIFO or standard, got ${JSON.stringify(queuesOf(values).join(','))}; ` +
       'give each kind a deployment of its own',
+  },
+  {
+    of: 'urgentQueueUrl',
+    isBroken: ({ requestQueueUrls = [], urgentQueueUrl = '' }) => requestQueueUrls.includes(urgentQueueUrl),
+    sentence: ({ urgentQueueUrl }) =>
+      `expected another queue than the request queue, got ${JSON.stringify(urgentQueueUrl)}; give each its own`,
   },
   {
     of: 'resultsPerMessage',
@@ -142,15 +153,15 @@ const RULES: readonly Rule[] = [
   {
     // Each result would become a request, in an endless loop.
     of: 'resultQueueUrl',
-    isBroken: ({ results = [], requestQueueUrls = [], resultQueueUrl = '' }) =>
-      results.includes('queue') && requestQueueUrls.includes(resultQueueUrl),
+    isBroken: ({ results = [], resultQueueUrl = '', ...values }) =>
+      results.includes('queue') && queuesOf(values).includes(resultQueueUrl),
     sentence: ({ resultQueueUrl }) =>
       `expected another queue than the requests', got ${JSON.stringify(resultQueueUrl)}; give each its own`,
   },
   {
     of: 'clientQueueUrls',
-    isBroken: ({ clientQueueUrls = [], requestQueueUrls = [], resultQueueUrl = '' }) =>
-      clientQueueUrls.some((url) => requestQueueUrls.includes(url) || isFifo(url) !== isFifo(resultQueueUrl)),
+    isBroken: ({ clientQueueUrls = [], resultQueueUrl = '', ...values }) =>
+      clientQueueUrls.some((url) => queuesOf(values).includes(url) || isFifo(url) !== isFifo(resultQueueUrl)),
     sentence: ({ clientQueueUrls = [] }) =>
       `expected queues of the kind of the result queue, none of them a request queue, got ` +
       `${JSON.stringify(clientQueueUrls.join(','))}; give each client a queue of its own`,

@@ -45,6 +45,19 @@ export interface Worker {
 /** Maximum size of waiting bodies: two full batches. */
 const MAX_PENDING_BYTES = 2 * BATCH_BYTES;
 
+/** Joins workers of different queues into one. */
+export function joinWorkers(workers: readonly Worker[]): Worker {
+  const total = (countOf: (worker: Worker) => number): number => workers.reduce((sum, one) => sum + countOf(one), 0);
+  return {
+    leased: () => total((one) => one.leased()),
+    tally: () => ({
+      finished: total((one) => one.tally().finished),
+      handedBack: total((one) => one.tally().handedBack),
+    }),
+    drain: async () => void (await Promise.all(workers.map((one) => one.drain()))),
+  };
+}
+
 export function startWorker({ settings, composition, sqs, onProblem }: WorkerOptions): Worker {
   const { scoring, telemetry, scorer } = composition;
   const { queueUrls, batchSize, timeoutMs } = settings;

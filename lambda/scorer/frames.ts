@@ -24,6 +24,8 @@ export interface Opening {
   /** Models that are not used for `forMs`, because they end processes. */
   readonly broken: readonly BrokenModel[];
   readonly hasStages: boolean;
+  /** True if other processes go before this one. */
+  readonly isBackground: boolean;
   /** Milliseconds of `process.hrtime` when the host's `performance.now` was 0, so that both processes share a clock. */
   readonly clockStart: number;
 }

@@ -37,6 +37,8 @@ export interface ScorerOptions {
   readonly payloads?: PayloadReader | undefined;
   /** True to report stages of the work to observers. @default false */
   readonly hasStages?: boolean;
+  /** True if its processes get only the processor time that others leave, and about a tenth if they leave none. @default false */
+  readonly isBackground?: boolean;
   /** Takes a message about something that works but not well. */
   readonly warn: (message: string) => void;
   /** Takes findings about each loaded model. @default ignored */
@@ -157,6 +159,7 @@ function startOpening(
     checkPercent,
     payloads,
     hasStages = false,
+    isBackground = false,
     warn,
     inform,
     assigned,
@@ -178,6 +181,7 @@ function startOpening(
       mismatches,
       broken,
       hasStages,
+      isBackground,
     },
     warn,
     inform: which === 'first' ? inform : undefined,

@@ -1,7 +1,8 @@
 import '../onnx/firstThread.ts';
-import { writeSync } from 'node:fs';
+import { readdirSync, writeSync } from 'node:fs';
 import module from 'node:module';
 import { Socket } from 'node:net';
+import { constants, setPriority } from 'node:os';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { createCostEstimator } from '../core/cost.ts';
 import { failure, isFailure, messageOf } from '../core/failure.ts';
@@ -158,6 +159,7 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
     },
   };
   rest.broken.forEach(setBroken);
+  if (rest.isBackground) goBehindOthers();
   try {
     const repository = withoutBroken(
       await ('path' in from ? openModelAlone(from.path, options) : openRepository({ ...options, ...from })),
@@ -188,6 +190,17 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
   }
 }
 
+/**
+ * Lowers the priority of all threads. Threads that they start inherit it, so those of ONNX Runtime do. Linux has a
+ * priority for each thread, and other systems for the process.
+ *
+ * @see https://man7.org/linux/man-pages/man2/setpriority.2.html
+ */
+function goBehindOthers(): void {
+  const threads = process.platform === 'linux' ? readdirSync('/proc/self/task') : [process.pid];
+  for (const thread of threads) setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL);
+}
+
 async function describe({ ask, name, version }: Extract<ToScorer, { is: 'describe' }>): Promise<void> {
   const { repository, deps } = scoring as Scoring;
   const model = await repository.find(name, version);
@@ -211,6 +224,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodie
     written(size) {
       unwritten -= size;
       relief.resolve();
+      relief = Promise.withResolvers();
     },
   });
   let told: Told[] = [];
@@ -222,10 +236,8 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodie
   const observer = createObserver(call, isAlone, (one) => told.push(one), hasStages);
   const sink: ReplySink = async (replies) => {
     unwritten += tellReplies(call, replies, takeTold());
-    while (unwritten > MAX_UNWRITTEN && !over.signal.aborted) {
-      relief = Promise.withResolvers();
-      await waitOrAbort(relief.promise, over.signal);
-    }
+    // Several micro-batches may wait for the same relief.
+    while (unwritten > MAX_UNWRITTEN && !over.signal.aborted) await waitOrAbort(relief.promise, over.signal);
   };
   const ownDeps: ScoreDependencies = {
     ...deps,

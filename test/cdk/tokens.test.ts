@@ -47,7 +47,7 @@ function saidOf(propsOf: (values: Late) => Props): { readonly refused?: string; 
 describe('a rule that does not read a token holds', () => {
   it.each<[said: string, props: (values: Late) => Props]>([
     [
-      'queueProps.queueName: expected none with 3 shards, each of which has a name of its own, got a token; leave it out',
+      'queueProps.queueName: expected none with 3 request queues, each of which has a name of its own, got a token; leave it out',
       ({ text }) => ({ shards: 3, queueProps: { queueName: text } }),
     ],
     [

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { GetObjectCommandOutput, S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
@@ -135,6 +136,22 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
 
     expect(host.peakBytes()).toBeLessThan(0.8 * MEMORY_MB * MIB);
   }, 120_000);
+
+  it.each(HOSTS)(
+    '%s goes on when a slow store has taken results, however many wait for it',
+    async (name) => {
+      // An invocation that stood still would end in ten minutes.
+      const host = await hosts.start(name, { models: LOOKUP, timeoutSeconds: 600 });
+      const slowly = async () => void (await sleep(1_000));
+      hosts.intercept(({ operation }) => (operation === 'SendMessageBatch' ? slowly() : undefined));
+      const packed = Array.from({ length: 1_000 }, () => ({ instances: [0] }));
+      const ids = host.send(Array.from({ length: 200 }, () => packed));
+      await host.become('deleted', ids);
+
+      expect(host.receives(ids)).toEqual(ids.map(() => 1));
+    },
+    60_000,
+  );
 
   it.each(HOSTS)('%s splits a run that does not fit into memory, and plans later ones smaller', async (name) => {
     const host = await hosts.start(name, {

@@ -30,6 +30,31 @@ it('three request queues are submitted to, and a collect that ended within a mes
   expect(await dev.interrupt()).toBe(0);
 });
 
+it('urgent requests are submitted to the urgent queue, and answered without waiting for the window', async () => {
+  const dev = await startDev(['--urgent', '--window', '300']);
+  const [file, stack, out] = [inFolder('in.jsonl'), inFolder('stack.json'), inFolder('out')];
+  const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', [...args, '--stack', stack]);
+  writeFileSync(stack, dev.firstLine);
+  writeFileSync(file, LINE.repeat(12));
+
+  await batchscore('submit', file, '--urgent');
+  const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+
+  expect(JSON.parse(dev.firstLine)).toMatchObject({ urgentQueueUrl: expect.stringMatching(/batchscore-urgent$/) });
+  expect(collected).toEqual({ code: 0, stderr: '', stdout: expect.stringContaining('12 of 12 results') });
+  expect(await dev.interrupt()).toBe(0);
+});
+
+it('urgent requests are refused by a deployment without an urgent queue', async () => {
+  const [file, stack] = [inFolder('in.jsonl'), inFolder('stack.json')];
+  writeFileSync(file, LINE);
+  writeFileSync(stack, JSON.stringify({ requestQueueUrl: 'https://sqs.eu-central-1.amazonaws.com/1/requests' }));
+
+  const { code, stderr } = await runScript('cli/batchscore.ts', ['submit', file, '--urgent', '--stack', stack]);
+
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('to name urgentQueueUrl, it does not') });
+});
+
 it('a client with a result queue of its own gets its results there', async () => {
   const dev = await startDev(['--clients', '1', '--window', '1']);
   const [file, stack, out] = [inFolder('in.jsonl'), inFolder('stack.json'), inFolder('out')];

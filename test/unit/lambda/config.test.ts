@@ -131,6 +131,19 @@ describe('the configuration', () => {
     expect(loadConfig({ ...QUEUES, BATCHSCORE_REQUEST_QUEUE_URL: shards }).requestQueueUrls).toHaveLength(2);
   });
 
+  it('is refused when the urgent queue is the request queue, or of another kind', () => {
+    const { BATCHSCORE_REQUEST_QUEUE_URL: url } = QUEUES;
+    expect(refusalOf({ ...QUEUES, BATCHSCORE_URGENT_QUEUE_URL: url })).toBe(
+      `configuration: BATCHSCORE_URGENT_QUEUE_URL: expected another queue than the request queue, got "${url}"; give each its own`,
+    );
+    expect(refusalOf({ ...QUEUES, BATCHSCORE_URGENT_QUEUE_URL: `${url}.fifo` })).toContain(
+      'BATCHSCORE_REQUEST_QUEUE_URL: expected queues of one kind, FIFO or standard',
+    );
+    expect(refusalOf({ ...QUEUES, BATCHSCORE_URGENT_QUEUE_URL: QUEUES.BATCHSCORE_RESULT_QUEUE_URL })).toContain(
+      'BATCHSCORE_RESULT_QUEUE_URL: expected another queue than the requests',
+    );
+  });
+
   it('is refused when results go to a request queue', () => {
     const { BATCHSCORE_REQUEST_QUEUE_URL: url } = QUEUES;
     expect(refusalOf({ BATCHSCORE_REQUEST_QUEUE_URL: `https://a/b,${url}`, BATCHSCORE_RESULT_QUEUE_URL: url })).toBe(
