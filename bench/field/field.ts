@@ -23,6 +23,10 @@ const CONTESTANTS: readonly Contestant[] = [
     start: overHttp([process.execPath, PLAIN]),
   },
   python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference' }),
+  {
+    ...python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference', environment: { FIELD_STAGES: '2' } }),
+    name: 'mosec, two stages',
+  },
   python('litserve', ['litserve==0.2.19'], { path: '/predict' }),
   python('ray', ['ray[serve]==2.60.0']),
   python('triton', ['nvidia-pytriton==0.7.0'], { path: '/v2/models/model/infer' }),
@@ -193,7 +197,7 @@ interface Way {
 }
 
 function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[] {
-  const producers = quick || name !== 'digits' ? [32] : [32, 1];
+  const producers = quick || name !== 'digits' ? [32] : [32, 1, 256];
   const ways: Way[] = producers.map((count) => ({ rows: 1, requests: 1, producers: count }));
   if (name === 'digits') ways.push({ rows: PACKED, requests: 1, producers: 32 });
   if (name === 'digits' && packs) ways.push({ rows: 1, requests: PACKED, producers: 32 });

@@ -37,6 +37,7 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
     return table(namesIn(digits), {
       '': (name) => name,
       'rows/s': (name) => cell(name, 'rowsPerSecond'),
+      'rows/s, 256 producers': (name) => cell(name, 'rowsPerSecond', { producers: 256 }),
       'p50, p99, ms': (name) => `${cell(name, 'p50Ms')}, ${cell(name, 'p99Ms')}`,
       'CPU, µs': (name) => cell(name, 'cpuMicroseconds'),
       'of 100 rows in a request': (name) => cell(name, 'cpuMicroseconds', { rows: 100 }),

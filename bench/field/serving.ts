@@ -55,6 +55,7 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const PACKAGES = here('.venv');
 
 interface Http {
+  readonly environment?: Readonly<Record<string, string>>;
   readonly path?: string;
 }
 
@@ -72,13 +73,14 @@ export async function install(some: readonly Contestant[], say: (line: string) =
   const leftOut = new Map<string, string>();
   const run = promisify(execFile);
   for (const { name, packages } of some) {
-    const folder = `${PACKAGES}/${name}`;
+    const environment = name.split(',')[0] as string;
+    const folder = `${PACKAGES}/${environment}`;
     if (packages.length === 0 || existsSync(`${folder}/installed`)) continue;
     say(`installing ${packages.join(', ')}`);
     try {
       await mkdir(folder, { recursive: true });
       await run('python3', ['-m', 'venv', folder]);
-      await run(python3(name), ['-m', 'pip', 'install', '--quiet', ...packages]);
+      await run(python3(environment), ['-m', 'pip', 'install', '--quiet', ...packages]);
       await run('touch', [`${folder}/installed`]);
     } catch (error) {
       leftOut.set(name, String(error).split('\n').slice(0, 3).join(' '));
@@ -219,10 +221,10 @@ export function environmentOf(setup: Setup, more: Readonly<Record<string, string
 
 const MAX_CONNECTIONS = 256;
 
-export function overHttp(command: readonly string[], { path = '/' }: Http = {}): Contestant['start'] {
+export function overHttp(command: readonly string[], { path = '/', environment }: Http = {}): Contestant['start'] {
   return async (setup) => {
     const port = String(await freePort());
-    const group = new Group(command, environmentOf(setup, { FIELD_PORT: port }));
+    const group = new Group(command, environmentOf(setup, { FIELD_PORT: port, ...environment }));
     const pool = new Pool(`http://127.0.0.1:${port}`, {
       connections: MAX_CONNECTIONS,
       headersTimeout: 0,
