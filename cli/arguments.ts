@@ -6,8 +6,7 @@ import { hasCode, messageOf } from '../lambda/core/failure.ts';
 import { wholeNumberIn } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
-import { expandColumns, keptColumns } from '../lambda/jobs/matchColumns.ts';
-import { isSeparator, parseCell } from '../lambda/jobs/rowRequests.ts';
+import { expandColumns, isSeparator, keptColumns, parseCell } from '../lambda/jobs/rowRequests.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 import { writeLine, writeText } from './terminal.ts';
 

@@ -17,6 +17,15 @@ export interface LineReader {
   take(): Rows;
 }
 
+/** Returns the first line that is an object with a key. */
+export function firstObject(lines: Iterable<string>): JsonObject | undefined {
+  for (const line of lines) {
+    const value = isShallow(line) ? parseIfJson(line) : undefined;
+    if (isObject(value) && Object.keys(value).length > 0) return value;
+  }
+  return undefined;
+}
+
 const NEWLINE = '\n';
 const CARRIAGE_RETURN = 13;
 const SPACE = 32;

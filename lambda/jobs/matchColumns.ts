@@ -101,32 +101,3 @@ function headerHint(columns: readonly string[], { separator }: Spec, lost: reado
   if (found === undefined || separator !== undefined) return undefined;
   return `; if ${found === '\t' ? 'a tab' : found} separates the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
 }
-
-/** Expands the columns to keep. @throws Error if one is named twice, because results have one column of a name */
-export function keptColumns(names: readonly string[]): string[] {
-  const columns = expandColumns(names);
-  const seen = new Set<string>();
-  const twice = columns.find((name) => seen.size === seen.add(name).size);
-  if (twice !== undefined) throw new Error(`expected each column to keep once, got ${preview(twice)} twice`);
-  return columns;
-}
-
-const MAX_COLUMNS = 100_000;
-
-/**
- * Expands ranges of column names: `p0..p63` is p0, p1, … p63, and `p00..p63` has two digits.
- *
- * @throws Error if a range is invalid or runs backwards
- */
-export function expandColumns(names: readonly string[]): string[] {
-  return names.flatMap((name) => {
-    const [, prefix = '', first, again, last] = /^(.*?)(\d+)\.\.(.*?)(\d+)$/.exec(name) ?? [];
-    if (first === undefined || last === undefined) return [name];
-    const [from, to] = [Number(first), Number(last)];
-    if (prefix !== again || to < from || to - from >= MAX_COLUMNS) {
-      throw new Error(`columns: expected a range such as ${prefix}0..${prefix}63, got '${name}'`);
-    }
-    const width = first.startsWith('0') ? first.length : 0;
-    return Array.from({ length: to - from + 1 }, (_, index) => `${prefix}${String(from + index).padStart(width, '0')}`);
-  });
-}

@@ -1,7 +1,6 @@
 import { type Failure, failure, isFailure, preview } from '../core/failure.ts';
-import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
+import type { JsonObject } from '../core/json.ts';
 import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
-import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
 import type { InputColumns, Spec } from './jobTypes.ts';
 
@@ -149,15 +148,6 @@ export function isRequest(object: JsonObject): boolean {
   );
 }
 
-/** Returns the first line that is an object with a key. */
-export function firstObject(lines: Iterable<string>): JsonObject | undefined {
-  for (const line of lines) {
-    const value = isShallow(line) ? parseIfJson(line) : undefined;
-    if (isObject(value) && Object.keys(value).length > 0) return value;
-  }
-  return undefined;
-}
-
 /** Returns true if a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */
 export function isExact(value: unknown): boolean {
   if (typeof value === 'number') return Number.isSafeInteger(value) || (value % 1 !== 0 && Number.isFinite(value));
@@ -215,4 +205,33 @@ function nestingOf(value: unknown): number[] {
   const sizes: number[] = [];
   for (let at = value; Array.isArray(at) && sizes.length < MAX_LEVELS; at = at[0]) sizes.push(at.length);
   return sizes;
+}
+
+/** Expands the columns to keep. @throws Error if one is named twice, because results have one column of a name */
+export function keptColumns(names: readonly string[]): string[] {
+  const columns = expandColumns(names);
+  const seen = new Set<string>();
+  const twice = columns.find((name) => seen.size === seen.add(name).size);
+  if (twice !== undefined) throw new Error(`expected each column to keep once, got ${preview(twice)} twice`);
+  return columns;
+}
+
+const MAX_COLUMNS = 100_000;
+
+/**
+ * Expands ranges of column names: `p0..p63` is p0, p1, … p63, and `p00..p63` has two digits.
+ *
+ * @throws Error if a range is invalid or runs backwards
+ */
+export function expandColumns(names: readonly string[]): string[] {
+  return names.flatMap((name) => {
+    const [, prefix = '', first, again, last] = /^(.*?)(\d+)\.\.(.*?)(\d+)$/.exec(name) ?? [];
+    if (first === undefined || last === undefined) return [name];
+    const [from, to] = [Number(first), Number(last)];
+    if (prefix !== again || to < from || to - from >= MAX_COLUMNS) {
+      throw new Error(`columns: expected a range such as ${prefix}0..${prefix}63, got '${name}'`);
+    }
+    const width = first.startsWith('0') ? first.length : 0;
+    return Array.from({ length: to - from + 1 }, (_, index) => `${prefix}${String(from + index).padStart(width, '0')}`);
+  });
 }

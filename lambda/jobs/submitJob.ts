@@ -5,8 +5,7 @@ import { JOB_RANGES } from '../core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { COMPRESSIONS, FORMATS, type InputFile, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
 import type { JobStart, Spec } from './jobTypes.ts';
-import { expandColumns, keptColumns } from './matchColumns.ts';
-import { isSeparator, parseCell } from './rowRequests.ts';
+import { expandColumns, isSeparator, keptColumns, parseCell } from './rowRequests.ts';
 
 /**
  * S3 event notification.

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { fieldsOf } from '../../../lambda/jobs/lineRows.ts';
-import { expandColumns } from '../../../lambda/jobs/matchColumns.ts';
+import { expandColumns } from '../../../lambda/jobs/rowRequests.ts';
 import { jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
