@@ -6,9 +6,9 @@ import { duration, figure, size } from '../cli/format.ts';
 import { atLeast, atMost, type Columns, table } from './harness/report.ts';
 import { describeMachine, type Machine } from './harness/turns.ts';
 import { type HopFigures, measureHops } from './measure/hops.ts';
-import { measureScenario, type ScenarioFigures } from './measure/scenario.ts';
+import { type GainFigures, measureScenario } from './measure/scenario.ts';
 import { measureTables, type TableFigures } from './measure/tables.ts';
-import { measureWorker, type WorkerFigures } from './measure/workerLoops.ts';
+import { measureWorker, type WorkerFigures } from './measure/workerCost.ts';
 import { createRepository } from './workload/modelRepository.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
@@ -33,9 +33,9 @@ const MAX_HOP_REQUESTS = 10_000;
 const HELP = `Usage: npm run bench -- [options]
 
 Scores generated messages with generated models. For a small network, an encoder and a convnet it compares, in turns, the
-first calls of fresh processes of batchscore, of its handler with rows alone and of a bare session with rows alone, and a
-lone message. The scenario hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed.
-Two scenarios run only if they are named: worker measures that of the worker, beside a loop that only receives, sends and deletes; tables scores a CSV and
+first calls of fresh processes of batchscore, of its handler with rows alone and of a bare session with rows alone. The
+scenario hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed.
+Two scenarios run only if they are named: worker measures that of the worker; tables scores a CSV and
 a Parquet file beside a loop in Python, if PYTHON (default python3) has onnxruntime, pandas and pyarrow. A figure that
 misses its target is bold, with the target beside it. It takes minutes; run it while nothing else does.
 
@@ -51,8 +51,9 @@ misses its target is bold, with the target beside it. It takes minutes; run it w
 
 const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url));
 
-export interface BenchResults extends ScenarioFigures {
+export interface BenchResults {
   readonly machine: Machine;
+  readonly gains: readonly GainFigures[];
   readonly hops: readonly HopFigures[];
   readonly worker: readonly WorkerFigures[];
   readonly tables: readonly TableFigures[];
@@ -76,11 +77,11 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
   const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
   const results: BenchResults = {
     machine: describeMachine(),
-    ...(await measureScenarios(
+    gains: await measureScenarios(
       scenarios,
       { maxMessages: messages || MAX_MESSAGES, rounds, provider: options.provider },
       say,
-    )),
+    ),
     hops: hops
       ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
       : [],
@@ -118,29 +119,24 @@ async function measureScenarios(
   scenarios: readonly Scenario[],
   turns: Parameters<typeof measureScenario>[1],
   say: (progress: string) => void,
-): Promise<ScenarioFigures> {
+): Promise<GainFigures[]> {
   const repository = await createRepository();
-  const measured: ScenarioFigures[] = [];
+  const measured: GainFigures[] = [];
   try {
     for (const scenario of scenarios) measured.push(await measureScenario(scenario, turns, repository, say));
   } finally {
     await repository.remove();
   }
-  return {
-    gains: measured.flatMap((one) => one.gains),
-    loneMessage: measured.flatMap((one) => one.loneMessage),
-  };
+  return measured;
 }
 
 /** Limits for the speed of both calls, relative to rows alone in the handler and to bare ONNX Runtime. */
 const MIN_OF_ROWS_ALONE = 0.98;
-const MAX_OVER_BARE_MS = 0.3;
 const MAX_HOP_MICROSECONDS = { none: 75, results: 20, both: { json: 8, binary: 5 } };
-const MAX_TIMES_BARE_LOOP = 1.15;
 /** Maximum wall and processor time, relative to the Python loop. */
 const MAX_TIMES_PYTHON = { csv: 1, parquet: 1.2 };
 
-export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tables }: BenchResults): string {
+export function renderMarkdown({ machine, gains, hops, worker, tables }: BenchResults): string {
   const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
   const ms = (value: number): string => `${figure(value)} ms`;
   const both = (values: readonly number[]): string => values.map(ms).join(', ');
@@ -160,13 +156,6 @@ export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tabl
           .map((others) => ratios(MIN_OF_ROWS_ALONE, [others[0] / batchscoreMs[0], others[1] / batchscoreMs[1]]))
           .join(', '),
     }),
-    ...section('A lone message', loneMessage, {
-      scenario: ({ scenario }) => scenario,
-      bare: ({ bareMicroseconds }) => ms(bareMicroseconds / 1000),
-      batchscore: ({ batchscoreMicroseconds }) => ms(batchscoreMicroseconds / 1000),
-      over: ({ bareMicroseconds, batchscoreMicroseconds }) =>
-        atMost(MAX_OVER_BARE_MS, (batchscoreMicroseconds - bareMicroseconds) / 1000, ' ms'),
-    }),
     ...section('Hops', hops, {
       'results to': ({ store }) => store,
       encoding: ({ encoding }) => encoding,
@@ -180,10 +169,8 @@ export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tabl
       encoding: ({ encoding }) => encoding,
       'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
       'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
-      'CPU a request': (row) => atMost(maxWorkerMicroseconds(row), row.worker.cpuMicroseconds, ' µs'),
-      'bare loop': ({ bare }) => `${figure(bare.cpuMicroseconds)} µs`,
-      'times the bare loop': ({ timesBare }) => atMost(MAX_TIMES_BARE_LOOP, timesBare),
-      'requests/s': ({ worker: { requestsPerSecond } }) => figure(requestsPerSecond),
+      'CPU a request': (row) => atMost(maxWorkerMicroseconds(row), row.cpuMicroseconds, ' µs'),
+      'requests/s': ({ requestsPerSecond }) => figure(requestsPerSecond),
     }),
     ...section('Tables', tables, {
       format: ({ format }) => format,

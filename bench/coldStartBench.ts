@@ -1,15 +1,11 @@
-import { execFile } from 'node:child_process';
-import { hash } from 'node:crypto';
-import { copyFile, mkdir, mkdtemp, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import { buildSync } from 'esbuild';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 import { figure } from '../cli/format.ts';
 import { bundleHost } from '../infra/image/stageImage.ts';
-import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/fetchModels.ts';
 import { storeApart } from '../lambda/onnx/weights.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
 import { openProcesses } from './harness/processes.ts';
@@ -22,10 +18,9 @@ import { createRandom } from './workload/random.ts';
 const HELP = `Usage: npm run bench:cold-start -- [options]
 
 Starts the Lambda entry, bundled as in an image, and has it answer one message: with digits, and with one large model of
-matrix products whose weights lie apart, from a folder and from S3 over TLS, all on this machine. Beside them a process
-that does nothing but load ONNX Runtime, open the model and run one row. Each start is a process of its own. The table has
-medians, in seconds from the first line of the process. The file is in memory unless the row says from disk. At rest is
-what a start has put off until after its first answers: digest and prepacking.
+matrix products whose weights lie apart. Beside them a process that does nothing but load ONNX Runtime, open the model and
+run one row. Each start is a process of its own. The table has medians, in seconds from the first line of the process. The
+file is in memory. From S3, a model takes as long as its bytes do, and as long to start.
 
   --megabytes N   how large the model is (default 1000)
   --rounds N      starts of each kind (default 3)
@@ -48,8 +43,6 @@ export async function benchColdStart(args: readonly string[], streams: Streams):
     'answered, s': (index: number) => medianOf(index, ({ answeredSeconds }) => answeredSeconds),
     'CPU until then, s': (index: number) => medianOf(index, ({ cpuSeconds }) => cpuSeconds),
     'peak until then, MB': (index: number) => medianOf(index, ({ peakBytes }) => peakBytes / 1e6),
-    'peak until at rest, MB': (index: number) => medianOf(index, ({ restPeakBytes }) => restPeakBytes / 1e6),
-    '64 messages then, ms': (index: number) => medianOf(index, ({ eventMs }) => eventMs),
   };
   streams.stdout.write(`${table([...WAYS.keys()], columns)}\n`);
   return 0;
@@ -61,29 +54,14 @@ export interface ColdStart {
   readonly answeredSeconds: number;
   readonly cpuSeconds: number;
   readonly peakBytes: number;
-  /** Peak memory when the process is idle after the start. */
-  readonly restPeakBytes: number;
-  readonly eventMs: number;
-}
-
-export interface ServedObjects {
-  readonly manifest: string;
-  /** Folder of the files that the manifest names. */
-  readonly directory: string;
-  /** Maximum rate of a connection. @default no limit */
-  readonly bytesPerSecond?: number | undefined;
 }
 
 /** Model, and how it is loaded. */
 interface Way {
   readonly name: string;
-  /** `apart` is the large model, with its weights in a separate file as in images and published repositories. */
+  /** `apart` is the large model, with its weights in a separate file as in images. */
   readonly model: 'digits' | 'apart';
   readonly isBare?: true;
-  /** True if the file is not in the page cache. */
-  readonly isFromDisk?: true;
-  /** Loads from S3 over 16 connections, with a rate limit for each. @default loads from a folder */
-  readonly s3?: { readonly bytesPerSecond?: number };
 }
 
 const WAYS: readonly Way[] = [
@@ -91,13 +69,9 @@ const WAYS: readonly Way[] = [
   { name: 'digits, ONNX Runtime alone', model: 'digits', isBare: true },
   { name: 'folder', model: 'apart' },
   { name: 'folder, ONNX Runtime alone', model: 'apart', isBare: true },
-  { name: 'folder, from disk', model: 'apart', isFromDisk: true },
-  { name: 'S3, as fast as this machine', model: 'apart', s3: {} },
-  { name: 'S3, 80 MB/s in all', model: 'apart', s3: { bytesPerSecond: 80e6 / 16 } },
 ];
 
 const START = new URL('./contestants/coldStartProcess.ts', import.meta.url);
-const OBJECTS = new URL('./contestants/objectServer.ts', import.meta.url);
 const QUEUES = new URL('./contestants/awsServer.ts', import.meta.url);
 
 /** Starts a process for each way, with an empty folder for temporary files. The large model has `megabytes`. */
@@ -112,29 +86,19 @@ async function measureColdStarts(
   try {
     const queues = await processes.startServer(QUEUES);
     const contestants: (() => Promise<ColdStart>)[] = [];
-    for (const { name, model, s3, isBare, isFromDisk } of WAYS) {
-      const { directory, files, body } = folders[model];
+    for (const { name, model, isBare } of WAYS) {
+      const { directory, file, body } = folders[model];
       const env = {
         ...processes.environmentFor(queues.endpoint),
         [CONFIG_KEYS.requestQueueUrls]: `${queues.endpoint}/123456789012/requests`,
         [CONFIG_KEYS.resultQueueUrl]: `${queues.endpoint}/123456789012/results`,
-        ...(isBare ? { BARE: join(directory, files[0]) } : { ENTRY: join(host, 'handler.js') }),
+        ...(isBare ? { BARE: join(directory, file) } : { ENTRY: join(host, 'handler.js') }),
         [CONFIG_KEYS.modelsDirectory]: directory,
         RECORD: JSON.stringify(toRecord(body, createRandom(1))),
       };
-      if (s3 !== undefined) {
-        const manifest = writeManifest(await Promise.all(files.map((file) => describe(directory, file))));
-        const { endpoint } = await processes.startServer(OBJECTS, { manifest, directory, ...s3 });
-        Object.assign(env, {
-          AWS_ENDPOINT_URL_S3: endpoint,
-          [CONFIG_KEYS.modelsDirectory]: undefined,
-          [CONFIG_KEYS.modelsUri]: `s3://bench/${digestOf(manifest)}`,
-        });
-      }
       contestants.push(async () => {
         say(name);
         const temporary = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
-        if (isFromDisk) for (const file of files) await forget(join(directory, file));
         const child = processes.start(pathToFileURL(join(host, 'start.js')), { env: { ...env, TMPDIR: temporary } });
         try {
           return await child.ask<ColdStart>('start');
@@ -154,8 +118,8 @@ async function measureColdStarts(
 
 interface Folder {
   readonly directory: string;
-  /** Paths of the model's files, the `.onnx` file first. */
-  readonly files: readonly [string, ...string[]];
+  /** Path of the `.onnx` file in the directory. */
+  readonly file: string;
   readonly body: string;
 }
 
@@ -163,14 +127,14 @@ async function writeFolders(megabytes: number): Promise<Record<Way['model'], Fol
   const folderFor = async (model: string, body: string): Promise<Folder> => {
     const directory = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
     await mkdir(join(directory, model, '1'), { recursive: true });
-    return { directory, files: [`${model}/1/model.onnx`], body };
+    return { directory, file: `${model}/1/model.onnx`, body };
   };
   const [line = ''] = (await readFile(new URL('samples.jsonl', DIGITS), 'utf8')).split('\n', 1);
   const data = Array.from({ length: WIDTH }, (_, index) => (index % 7) / 7);
   const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, WIDTH], data }] });
   const digits = await folderFor('digits', line);
   const apart = await folderFor('layers', body);
-  const fileOf = ({ directory, files }: Folder): string => join(directory, files[0]);
+  const fileOf = ({ directory, file }: Folder): string => join(directory, file);
   await copyFile(new URL('1/model.onnx', DIGITS), fileOf(digits));
   await copyFile(new URL('samples.jsonl', DIGITS), join(digits.directory, 'digits/samples.jsonl'));
   const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
@@ -179,13 +143,7 @@ async function writeFolders(megabytes: number): Promise<Record<Way['model'], Fol
   // A model that is too small stays in one file.
   if (!storeApart(whole, fileOf(apart))) await copyFile(whole, fileOf(apart));
   await rm(folder, { recursive: true });
-  const filesOf = async (folder: Folder): Promise<Folder> => {
-    const [model] = folder.files;
-    const all = await readdir(dirname(join(folder.directory, model)));
-    const others = all.filter((name) => name !== basename(model)).map((name) => join(dirname(model), name));
-    return { ...folder, files: [model, ...others] };
-  };
-  return { digits, apart: await filesOf(apart) };
+  return { digits, apart };
 }
 
 const DIGITS = new URL('../models/digits/', import.meta.url);
@@ -218,12 +176,6 @@ function layersOf(megabytes: number): Uint8Array {
   });
 }
 
-/** Removes a file from the page cache. It uses GNU dd, because Node has no function for it. */
-async function forget(file: string): Promise<void> {
-  const args = [`of=${file}`, 'oflag=nocache', 'conv=notrunc,fdatasync', 'count=0', 'status=none'];
-  await promisify(execFile)('dd', args);
-}
-
 /**
  * Bundles the entry as in an image, with the packages that are not bundled and the start script. Otherwise, Node would
  * take 40 ms to strip types.
@@ -242,18 +194,6 @@ async function bundle(): Promise<string> {
   await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
   await symlink(fileURLToPath(new URL('../node_modules', import.meta.url)), join(folder, 'node_modules'));
   return folder;
-}
-
-async function describe(directory: string, path: string): Promise<ModelFile> {
-  const file = await open(join(directory, path));
-  const { size: bytes } = await file.stat();
-  const parts: string[] = [];
-  for (const { start, end } of partsOf(bytes)) {
-    const { buffer } = await file.read(Buffer.alloc(end - start), 0, end - start, start);
-    parts.push(hash('sha256', buffer));
-  }
-  await file.close();
-  return { path, bytes, parts };
 }
 
 if (import.meta.main) await runCommand(benchColdStart, HELP);

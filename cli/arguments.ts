@@ -6,7 +6,7 @@ import { hasCode, messageOf } from '../lambda/core/failure.ts';
 import { wholeNumberIn } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
-import { expandColumns } from '../lambda/jobs/matchColumns.ts';
+import { expandColumns, keptColumns } from '../lambda/jobs/matchColumns.ts';
 import { isSeparator, parseCell } from '../lambda/jobs/rowRequests.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 import { writeLine, writeText } from './terminal.ts';
@@ -177,7 +177,7 @@ export function columnSpec({
   }
   return {
     ...(inputs !== undefined && { inputs: Object.fromEntries(columns) }),
-    ...(keep !== undefined && { keep: columnsOf('--keep', keep) }),
+    ...(keep !== undefined && { keep: columnsOf('--keep', keep, keptColumns) }),
     ...(separator !== undefined && { separator: separatorOf(separator) }),
     ...(missing !== undefined && { missing }),
   };
@@ -204,9 +204,9 @@ function inputOf(text: string): [string, string[]] {
   return [input, columnsOf('--inputs', columns)];
 }
 
-function columnsOf(option: string, text: string): string[] {
+function columnsOf(option: string, text: string, read = expandColumns): string[] {
   try {
-    return expandColumns(text.split(','));
+    return read(text.split(','));
   } catch (cause) {
     throw new UsageError(`${option}: ${messageOf(cause)}`, { cause });
   }

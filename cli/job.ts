@@ -1,17 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname, relative, resolve, sep } from 'node:path';
 import { WriteStream } from 'node:tty';
-import type { S3Client } from '@aws-sdk/client-s3';
 import type { Batchscore, JobOptions, JobStatus, ResultObject } from '../client/index.ts';
-import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
-import { findFiles } from '../lambda/jobs/inputFiles.ts';
-import { COMPRESSIONS, FORMATS, type InputFile, type JobInput, type JobStorage } from '../lambda/jobs/jobFiles.ts';
-import { countRows, FILES_A_PART } from '../lambda/jobs/planJob.ts';
+import { JOB_RANGES } from '../lambda/core/limits.ts';
+import { COMPRESSIONS, FORMATS } from '../lambda/jobs/jobFiles.ts';
 import { formatOfResults } from '../lambda/jobs/resultFiles.ts';
-import { isListing, listFiles } from '../lambda/jobs/submitJob.ts';
 import {
   COLUMN_OPTIONS,
   columnSpec,
@@ -22,9 +17,7 @@ import {
   UsageError,
   wholeNumber,
 } from './arguments.ts';
-import { dollars, duration } from './format.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
-import { PRICES, type Prices } from './priceList.ts';
 import { listenForInterruption, progressBar, writeLine } from './terminal.ts';
 import { refuseFolder, writeWhole } from './textFiles.ts';
 
@@ -63,9 +56,6 @@ order, under the output prefix of the deployment.
   --out s3://BUCKET/KEY/  a folder under the output prefix (default: the output prefix)
   --again                 start a new job with a folder of its own, whatever was submitted before
   --wait                  wait until it has ended
-  --estimate              print parts, rows, dollars and minutes, and start nothing
-  --rows-per-second N     of the estimate: what one call scores (default 20000)
-  --memory MB             of the estimate: the function's memory (default 1769)
 
 ${JOB_DEPLOYMENT_HELP}
   --json                  print the answer as one JSON object
@@ -117,9 +107,6 @@ const SUBMIT_OPTIONS = {
   out: { type: 'string' },
   again: { type: 'boolean', default: false },
   wait: { type: 'boolean', default: false },
-  estimate: { type: 'boolean', default: false },
-  'rows-per-second': { type: 'string', default: '20000' },
-  memory: { type: 'string', default: String(JOB_MEMORY_MB.default) },
 } as const;
 
 async function submitJob(args: readonly string[], telling: Telling): Promise<number> {
@@ -129,16 +116,8 @@ async function submitJob(args: readonly string[], telling: Telling): Promise<num
   const { concurrency: said, again } = options;
   const calls = said === undefined ? {} : { concurrency: wholeNumber('--concurrency', said, min, max) };
   const spec = specOf(options);
-  const { client, close, bucket, s3, concurrency: granted } = await connectToJobs(options);
+  const { client, close, bucket } = await connectToJobs(options);
   try {
-    if (options.estimate) {
-      const rowsPerSecond = wholeNumber('--rows-per-second', options['rows-per-second'], 1, 1e9);
-      const memoryMb = wholeNumber('--memory', options.memory, JOB_MEMORY_MB.min, JOB_MEMORY_MB.max);
-      const concurrency = Math.min(calls.concurrency ?? granted, granted);
-      const expected = await estimateOf(s3, uri, spec, { concurrency, rowsPerSecond, memoryMb });
-      print(options.json, expected, describeEstimate(expected));
-      return 0;
-    }
     const outputPrefix = options.out === undefined ? {} : { outputPrefix: prefixIn(bucket, options.out) };
     const submitted = await client.jobs.submit(uri, { ...spec, ...calls, ...outputPrefix, again });
     const { job, isNew, folder } = submitted;
@@ -193,52 +172,6 @@ function prefixIn(bucket: string, uri: string): string {
     throw new UsageError(`--out: expected a folder in the bucket of jobs, ${place}…, got '${uri}'`);
   const prefix = uri.slice(place.length);
   return prefix.endsWith('/') ? prefix : `${prefix}/`;
-}
-
-async function estimateOf(
-  s3: S3Client,
-  uri: string,
-  spec: JobOptions,
-  of: { readonly concurrency: number; readonly rowsPerSecond: number; readonly memoryMb: number },
-): Promise<Estimate> {
-  const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
-  if (key === '') throw new UsageError(`expected s3://BUCKET/KEY, got '${uri}'`);
-  const storage = createJobStorage({ s3, bucket });
-  const files = await filesOf(storage, { bucket, key });
-  const [first] = files as readonly [InputFile];
-  const { rows, textBytes, isCompressed } = await countRows(storage, first, spec);
-  // The other files are taken to be like the first.
-  const times = files.reduce((sum, { bytes }) => sum + bytes, 0) / Math.max(1, first.bytes);
-  const { partBytes, pieceBytes } = JOB_RANGES;
-  return estimate(
-    {
-      ...of,
-      rows: Math.round(rows * times),
-      bytes: Math.round(textBytes * times),
-      files: files.length,
-      architecture: 'arm64',
-      partBytes: isCompressed ? Math.max(1, textBytes) : partBytes.default,
-      pieceBytes: pieceBytes.default,
-    },
-    PRICES,
-  );
-}
-
-async function filesOf(storage: JobStorage, input: Pick<JobInput, 'bucket' | 'key'>): Promise<readonly InputFile[]> {
-  if (isListing(input.key)) return listFiles(storage, input);
-  const found = await storage.look(input.key);
-  const { bucket, key } = input;
-  if (found === undefined) throw new Error(`expected s3://${bucket}/${key} to be there, it is not; check the key`);
-  return findFiles(storage, { ...input, ...found });
-}
-
-function describeEstimate({ rows, parts, pieces, minutes, dollars: cost, dollarsPerMillion }: Estimate): string {
-  return (
-    `about ${plural(rows, 'row')} in ${plural(parts, 'part')}, ${plural(pieces, 'piece')}: ${dollars(cost.all)}, ` +
-    `${duration(60_000 * minutes)}; ` +
-    `compute ${dollars(cost.compute)}, S3 ${dollars(cost.objects)}, transitions ${dollars(cost.transitions)}; ` +
-    `${dollars(dollarsPerMillion)} a million rows`
-  );
 }
 
 async function showStatus(args: readonly string[]): Promise<number> {
@@ -329,7 +262,10 @@ async function fetchResults(args: readonly string[]): Promise<number> {
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
     const status = await client.jobs.status(job);
-    if (status.state !== 'done') throw new Error(`${describe(status)}; what is done can be fetched`);
+    if (status.state === 'running') {
+      throw new Error(`${describe(status)}; batchscore job wait ${job} waits for its end, and then it can be fetched`);
+    }
+    if (status.state !== 'done') throw new Error(`${describe(status)}, and then it can be fetched`);
     if (!isFolder) refuseOtherFormat(out, status);
     if (isFolder) await fetchObjects(client.jobs.objects(job), out, signal);
     else await writeWhole(out, client.jobs.results(job), { signal });
@@ -406,6 +342,7 @@ function describe({
   rows = 0,
   errors = {},
   failedParts = [],
+  input,
   output,
   code,
   message,
@@ -413,11 +350,7 @@ function describe({
   const done = pieces === undefined ? 'not planned yet' : `${pieces.done} of ${pieces.all ?? 'its'} pieces scored`;
   if (state === 'running') return `${job} is running: ${done}`;
   if (state !== 'done') {
-    const resume = `batchscore job resume ${job}`;
-    const cure =
-      code === 'INVALID_JOB'
-        ? `correct that and submit it again, or ${resume} tries it as it was`
-        : `${resume} goes on`;
+    const cure = cureOf(code, job, input);
     const ended = [`${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}`, code, message];
     return `${ended
       .filter((part) => part !== undefined)
@@ -431,83 +364,17 @@ function describe({
   return `${job} is done: ${plural(rows, 'row')}${ofFiles} in ${output}data/${failed.join('')}${given}`;
 }
 
+/** Says what goes on after a job that ended before it was done. */
+function cureOf(code: string | undefined, job: string, input: string): string {
+  const resume = `batchscore job resume ${job}`;
+  if (code === 'INVALID_JOB') return `correct that and submit it again, or ${resume} tries it as it was`;
+  if (code === 'INPUT_CHANGED') return `batchscore job submit ${input} scores it as it is now`;
+  if (code === 'RESULTS_MISSING') return `batchscore job submit ${input} --again scores it anew`;
+  return `${resume} goes on`;
+}
+
 function firstErrors({ reasons = {} }: JobStatus): string[] {
   return Object.entries(reasons).map(
     ([name, { message_id: id, error }]) => `${name}, first in the row with message_id ${id}: ${error}`,
   );
-}
-
-interface EstimateInput {
-  readonly rows: number;
-  readonly bytes: number;
-  readonly files: number;
-  /** Rows per second in one call. */
-  readonly rowsPerSecond: number;
-  readonly concurrency: number;
-  readonly memoryMb: number;
-  readonly architecture: 'arm64' | 'x64';
-  readonly partBytes: number;
-  readonly pieceBytes: number;
-}
-
-/** Estimate for a job. The dollars are grouped by what they pay for. */
-export interface Estimate {
-  readonly rows: number;
-  readonly parts: number;
-  readonly pieces: number;
-  readonly minutes: number;
-  readonly dollars: {
-    readonly compute: number;
-    readonly objects: number;
-    readonly transitions: number;
-    readonly all: number;
-  };
-  readonly dollarsPerMillion: number;
-}
-
-/** State transitions of a part: it is scored, checked for more pieces, and done. */
-const TRANSITIONS_A_PART = 3;
-/** State transitions of a job: plan, parts, finish and done. */
-const TRANSITIONS_A_JOB = 4;
-/**
- * Objects written. A piece writes its data, mostly as one object, and its report. A job writes its head, the plan and
- * the manifest.
- */
-const PUTS_A_PIECE = 2;
-const PUTS_A_JOB = 3;
-/**
- * Objects read. A piece is read, its output is looked up, and its report is read when the job finishes. A part reads
- * the head.
- */
-const GETS_A_PIECE = 3;
-const GETS_A_PART = 1;
-const MIB_A_GIB = 1024;
-
-/**
- * Estimates time and cost of a job from the rows that one call scores per second. The estimate measures nothing and
- * excludes cold starts, retries and logs. It assumes that all calls start at once.
- */
-export function estimate(input: EstimateInput, prices: Prices): Estimate {
-  const { rows, bytes, files, rowsPerSecond, concurrency, memoryMb, architecture, partBytes, pieceBytes } = input;
-  const parts = Math.max(1, Math.ceil(bytes / partBytes), Math.ceil(files / FILES_A_PART));
-  const whole = Math.floor(bytes / partBytes);
-  const rest = bytes - whole * partBytes;
-  const pieces = Math.max(files, whole * Math.ceil(partBytes / pieceBytes) + Math.ceil(rest / pieceBytes));
-  const seconds = rows / rowsPerSecond;
-  const gbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
-  const calls = (parts * prices.lambdaMillionRequests) / 1e6;
-  const compute = (seconds * memoryMb * gbSecond) / MIB_A_GIB + calls;
-  const puts = ((PUTS_A_PIECE * pieces + PUTS_A_JOB) * prices.s3ThousandPuts) / 1000;
-  const gets = ((GETS_A_PIECE * pieces + GETS_A_PART * parts) * prices.s3ThousandGets) / 1000;
-  const entered = TRANSITIONS_A_PART * parts + TRANSITIONS_A_JOB;
-  const transitions = (entered * prices.stepFunctionsThousandTransitions) / 1000;
-  const all = compute + puts + gets + transitions;
-  return {
-    rows,
-    parts,
-    pieces,
-    minutes: seconds / Math.min(concurrency, parts) / 60,
-    dollars: { compute, objects: puts + gets, transitions, all },
-    dollarsPerMillion: rows === 0 ? 0 : (all / rows) * 1e6,
-  };
 }

@@ -15,12 +15,6 @@ const PRICE_LIST = z.strictObject({
   sources: z.array(z.string().min(1)).readonly(),
   lambdaX86GbSecond: usd,
   lambdaArmGbSecond: usd,
-  /** Price of invocations in an environment with provisioned concurrency. */
-  lambdaX86WarmGbSecond: usd,
-  lambdaArmWarmGbSecond: usd,
-  /** Price of an environment with provisioned concurrency, invoked or not. */
-  lambdaX86ProvisionedGbSecond: usd,
-  lambdaArmProvisionedGbSecond: usd,
   lambdaMillionRequests: usd,
   /** On-demand price of a Fargate task: each vCPU, and each GB of its memory. */
   fargateX86VcpuHour: usd,
@@ -28,20 +22,10 @@ const PRICE_LIST = z.strictObject({
   fargateArmVcpuHour: usd,
   fargateArmGbHour: usd,
   sqsStandardMillionRequests: usd,
-  sqsFifoMillionRequests: usd,
-  dynamodbMillionWrites: usd,
-  dynamodbMillionReads: usd,
   s3ThousandPuts: usd,
   s3ThousandGets: usd,
   /** State transitions of a Standard workflow, including retries. */
   stepFunctionsThousandTransitions: usd,
-  /** Ingestion of one GiB of logs into CloudWatch. */
-  logGb: usd,
-  metricMonth: usd,
-  /** Fee for Managed Instances, as a percentage of the EC2 price. */
-  managedInstancesFeePercent: usd,
-  /** On-demand price of an hour, by EC2 instance type. */
-  instanceHour: z.record(z.string(), usd).readonly(),
 });
 
 export type Prices = Readonly<z.infer<typeof PRICE_LIST>>;

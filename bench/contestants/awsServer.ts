@@ -19,8 +19,6 @@ export interface Supply {
 
 export interface Taken {
   calls: number;
-  /** Total bytes of result bodies. */
-  bytes: number;
   /** Number of calls with an error in place of scores. */
   errors: number;
 }
@@ -38,7 +36,7 @@ let bodies: readonly { readonly Body: string; readonly MD5OfBody: string }[] = [
 let left = 0;
 let undeleted = 0;
 let allDeleted = Promise.withResolvers<void>();
-let taken: Taken = { calls: 0, bytes: 0, errors: 0 };
+let taken: Taken = { calls: 0, errors: 0 };
 
 async function start({ cert, key }: Certificate): Promise<number> {
   const options = { cert, key, keepAliveTimeout: 600_000 };
@@ -58,7 +56,7 @@ async function untilDeleted(supply: Supply): Promise<Taken> {
   allDeleted = Promise.withResolvers();
   if (undeleted > 0) await allDeleted.promise;
   const answer = taken;
-  taken = { calls: 0, bytes: 0, errors: 0 };
+  taken = { calls: 0, errors: 0 };
   return answer;
 }
 
@@ -109,7 +107,6 @@ function take(operation: string, { Entries = [] }: Call): object {
   if (operation === 'DeleteMessageBatch') undeleted -= Entries.length;
   const Successful = Entries.map(({ Id, MessageBody }) => {
     if (MessageBody === undefined) return { Id };
-    taken.bytes += MessageBody.length;
     return { Id, MessageId: randomUUID(), MD5OfMessageBody: hash('md5', MessageBody) };
   });
   return { Successful, Failed: [] };

@@ -14,7 +14,6 @@ export interface Child {
 }
 
 interface Start {
-  readonly args?: readonly string[];
   /** @default the environment of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly preload?: URL;
@@ -23,8 +22,8 @@ interface Start {
 /** Processes of a bench: contestants, and the TLS servers that they call. */
 export interface Processes {
   start(script: URL, how?: Start): Child;
-  /** Starts a server that takes `{ certificate, ...settings }` and answers with its port. */
-  startServer(script: URL, settings?: object): Promise<Child & { readonly endpoint: string }>;
+  /** Starts a server that takes `{ certificate }` and answers with its port. */
+  startServer(script: URL): Promise<Child & { readonly endpoint: string }>;
   /** Returns the environment variables that make a process call such a server instead of AWS. */
   environmentFor(endpoint: string): Record<string, string | undefined>;
   stop(): Promise<void>;
@@ -43,9 +42,9 @@ export async function openProcesses(): Promise<Processes> {
   };
   return {
     start,
-    async startServer(script, settings) {
+    async startServer(script) {
       const child = start(script);
-      const port = await child.ask<number>({ certificate, ...settings });
+      const port = await child.ask<number>({ certificate });
       return { ...child, endpoint: `https://127.0.0.1:${port}` };
     },
     environmentFor: (endpoint) => ({
@@ -65,8 +64,8 @@ export async function openProcesses(): Promise<Processes> {
   };
 }
 
-function startChild(script: URL, { args = [], env = process.env, preload }: Start = {}): Child {
-  const child = fork(script, args, {
+function startChild(script: URL, { env = process.env, preload }: Start = {}): Child {
+  const child = fork(script, {
     execArgv: preload === undefined ? [] : ['--import', preload.href],
     // The process writes metrics to stdout, as a function does.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

@@ -1,10 +1,5 @@
-import type { SQSRecord } from 'aws-lambda';
-import { CONFIG_KEYS } from '../../lambda/settings.ts';
-import { createBareSession, scoreBare } from '../contestants/bareSession.ts';
-import { openBatchscore } from '../contestants/openBatchscore.ts';
 import { openProcesses } from '../harness/processes.ts';
-import { median, takeTurns, timed } from '../harness/turns.ts';
-import { drawMessages, toRecords } from '../workload/messages.ts';
+import { median, takeTurns } from '../harness/turns.ts';
 import type { Repository } from '../workload/modelRepository.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 
@@ -23,20 +18,6 @@ export interface GainFigures {
   readonly bareMs: CallTimes;
 }
 
-/** Cost of a message that arrives alone, as JSON: medians. */
-export interface LoneMessageFigures {
-  readonly scenario: string;
-  /** JSON.parse, tensors, `session.run` on the same thread, JSON.stringify. */
-  readonly bareMicroseconds: number;
-  /** One invocation of the handler. */
-  readonly batchscoreMicroseconds: number;
-}
-
-export interface ScenarioFigures {
-  readonly gains: readonly GainFigures[];
-  readonly loneMessage: readonly LoneMessageFigures[];
-}
-
 interface ScenarioTurns {
   readonly maxMessages: number;
   readonly rounds: number;
@@ -48,15 +29,12 @@ export async function measureScenario(
   { maxMessages, rounds, provider }: ScenarioTurns,
   { directory, addModel }: Repository,
   say: (progress: string) => void,
-): Promise<ScenarioFigures> {
+): Promise<GainFigures> {
+  await addModel(scenario);
   const { name } = scenario;
-  const path = await addModel(scenario);
   const messages = Math.min(scenario.messages, maxMessages);
   say(`${name}: ${messages} messages in fresh processes`);
-  const gains = await measureGains({ modelsDirectory: directory, scenario: name, provider, messages }, rounds);
-  say(`${name}: a lone message`);
-  const loneMessage = await measureLoneMessage(scenario, { directory, path, provider }, rounds);
-  return { gains: [gains], loneMessage: [loneMessage] };
+  return measureGains({ modelsDirectory: directory, scenario: name, provider, messages }, rounds);
 }
 
 export interface CallTask {
@@ -93,45 +71,4 @@ async function measureGains(given: Omit<CallTask, 'contestant'>, rounds: number)
   } finally {
     await processes.stop();
   }
-}
-
-/** Number of messages, enough for V8 to optimize the code after the warm-up. */
-const LONE_MESSAGES = 100;
-/** Slow models get fewer messages, but some. */
-const LONE_TURN_MS = 500;
-const LONE_MESSAGES_MIN = 15;
-
-async function measureLoneMessage(
-  scenario: Scenario,
-  { directory, path, provider }: { readonly directory: string; readonly path: string; readonly provider: string },
-  rounds: number,
-): Promise<LoneMessageFigures> {
-  const { name } = scenario;
-  const session = await createBareSession(path, provider);
-  const batchscore = await openBatchscore(directory, name, { [CONFIG_KEYS.providers]: provider });
-  const records = toRecords(drawMessages(scenario, LONE_MESSAGES), 'json');
-  const turns = [
-    () => medianMs(records, (record) => scoreBare(record, 'json', name, session)),
-    () => medianMs(records, (record) => batchscore.invoke([record])),
-  ];
-  try {
-    const [bare = [], own = []] = await takeTurns(turns, rounds, 0);
-    return { scenario: name, bareMicroseconds: 1000 * median(bare), batchscoreMicroseconds: 1000 * median(own) };
-  } finally {
-    await batchscore.close();
-    await session.release();
-  }
-}
-
-async function medianMs(
-  records: readonly SQSRecord[],
-  score: (record: SQSRecord) => Promise<unknown>,
-): Promise<number> {
-  const takenMs: number[] = [];
-  const until = performance.now() + LONE_TURN_MS;
-  for (const record of records) {
-    if (takenMs.length >= LONE_MESSAGES_MIN && performance.now() > until) break;
-    takenMs.push(await timed(() => score(record))());
-  }
-  return median(takenMs);
 }

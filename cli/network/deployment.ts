@@ -12,7 +12,6 @@ import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
 import { CLIENT_PATIENCE, createSqsClient } from '../../lambda/aws/sqsWire.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
-import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
@@ -117,8 +116,6 @@ export async function connectToCollect(
 
 interface JobConnection extends Connection {
   readonly bucket: string;
-  readonly concurrency: number;
-  readonly s3: S3Client;
 }
 
 /** @throws UsageError if the jobs' addresses are not given, or FILE cannot be read */
@@ -128,11 +125,7 @@ export async function connectToJobs(values: DeploymentValues): Promise<JobConnec
   if (jobStateMachine === undefined || bucket === undefined) {
     throw notSaid(values.stack, 'jobStateMachine and jobBucket', '--job-state-machine ARN and --job-bucket NAME');
   }
-  return {
-    ...(await connect(stack, values)),
-    bucket,
-    concurrency: Number(stack.jobConcurrency ?? JOB_RANGES.concurrency.default),
-  };
+  return { ...(await connect(stack, values)), bucket };
 }
 
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {
@@ -166,7 +159,7 @@ async function connect(
   stack: Stack,
   values: DeploymentValues,
   options: Pick<BatchscoreOptions, 'onUnclaimed' | 'requestsPerMessage'> = {},
-): Promise<Connection & Pick<JobConnection, 's3'>> {
+): Promise<Connection> {
   const { endpoint, dynamodbEndpoint, s3Endpoint, sfnEndpoint, deadLetterQueueUrl, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
   const client = clientWith(values, {
@@ -184,7 +177,7 @@ async function connect(
     for (const own of Object.values(clients)) own.destroy();
   };
   const requestQueues = (): Promise<Queue[]> => Promise.all(urls.map((url) => identify(url, clients.sqs)));
-  return { client, requestQueues, close, s3: clients.s3 };
+  return { client, requestQueues, close };
 }
 
 async function identify(QueueUrl: string, sqs: SQSClient): Promise<Queue> {

@@ -11,7 +11,6 @@ import {
   type Messages,
   peakBytes,
   type RunCost,
-  type RunTimes,
 } from './costs.ts';
 import { type Arrivals, poissonArrivals, simulateMapping } from './simulate.ts';
 
@@ -60,8 +59,8 @@ export function settingsIfAny(question: SettingsQuestion): SettingsAnswer | unde
   const candidates = candidatesFor(question);
   const expectations = candidates.map((candidate) => expectationOf(candidate, arrivals, question));
   const best = bestOfEach(expectations, budgetMs);
-  const { gain, sureGain } = candidates[0]?.invocation.times ?? { gain: 1, sureGain: 1 };
-  const choice = choose(best, { gain, sureGain }, budgetMs);
+  const gain = candidates[0]?.invocation.times.gain ?? 1;
+  const choice = choose(best, gain, budgetMs);
   if (choice === undefined) return undefined;
   return {
     ...choice,
@@ -243,26 +242,21 @@ const AS_CHEAP = 1.01;
  * without a window, because messages that share an invocation would only wait for each other.
  *
  * @param expectations expectations, at least one of them with batches of one
- * @param times relative throughput of the best run, as measured and at its lower bound
+ * @param gain throughput of the best run relative to runs of one row
  * @returns undefined if no expectation has batches of one
  */
-function choose(
-  expectations: readonly Expectation[],
-  times: Pick<RunTimes, 'gain' | 'sureGain'>,
-  budgetMs: number,
-): Choice | undefined {
-  const { gain, sureGain } = times;
+function choose(expectations: readonly Expectation[], gain: number, budgetMs: number): Choice | undefined {
   const isWithin = ({ p99AgeMs }: Expectation) => p99AgeMs <= budgetMs;
   const singles = expectations.filter(({ batchSize }) => batchSize === 1);
   const oneByOne = cheapestOf(singles.filter(isWithin)) ?? soonestOf(singles);
   if (oneByOne === undefined) return undefined;
   const cheapest = cheapestOf(expectations.filter(isWithin));
   const found = { oneByOne, cheapest };
-  if (sureGain < MIN_GAIN) {
+  if (gain < MIN_GAIN) {
     return {
       ...found,
       chosen: oneByOne,
-      reason: `${doesNotPay(gain)}${savedByHops(oneByOne, cheapest)}${late(oneByOne, budgetMs)}`,
+      reason: `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}${savedByHops(oneByOne, cheapest)}${late(oneByOne, budgetMs)}`,
     };
   }
   if (cheapest === undefined) {
@@ -282,13 +276,6 @@ function choose(
     chosen: cheapest,
     reason: `at this traffic ${gathered} cost ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${duration(budgetMs)}; ${gains}`,
   };
-}
-
-function doesNotPay(gain: number): string {
-  if (gain >= MIN_GAIN) {
-    return `batching is not shown to pay: the best run gives ${figure(gain)} times the rows a second of one row, and runs of one size differ by more than that; measure again on a machine that does nothing else`;
-  }
-  return `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}`;
 }
 
 function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {

@@ -1,6 +1,4 @@
-import { plural } from '../../lambda/core/failure.ts';
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../lambda/core/limits.ts';
-import type { Cost, MeasuredRun } from '../../lambda/core/model.ts';
 import type { Prices } from '../priceList.ts';
 import type { Course } from './simulate.ts';
 
@@ -86,8 +84,6 @@ export interface RunCost {
   readonly length: number;
   readonly threads: number;
   readonly medianMs: number;
-  /** Difference between the 90th and the 10th percentile, as a share of the median. @default 0 */
-  readonly spread?: number | undefined;
   readonly rowsPerSecond: number;
   /** Peak memory of the process until then. */
   readonly peakRssBytes: number;
@@ -99,8 +95,6 @@ export interface RunTimes {
   readonly rowsPerRun: number;
   /** Throughput of such runs in rows per second, relative to runs of one row. */
   readonly gain: number;
-  /** Gain if the runs of many rows were slow ones and the runs of one row fast ones. */
-  readonly sureGain: number;
   /** Returns the total milliseconds of the runs for `rows` rows. */
   msOf(rows: number): number;
 }
@@ -119,46 +113,42 @@ export function kneeOf(throughput: readonly number[]): number {
   return Math.max(0, throughput.findLastIndex(gains));
 }
 
-/** Maximum share of a gain that the spread of runs removes, each way. It never removes a gain of four or more. */
-const MAX_DOUBT = 0.6;
-
 /**
- * Returns the run times with `vcpus`. If each thread has a core, they are the measured ones. With fewer cores than
- * threads they are longer in proportion, as if every thread were always busy. The fastest number of threads counts. Row
- * counts between the measured ones are interpolated.
+ * Returns the run times of rows of one length with `vcpus`. If each thread has a core, they are the measured ones. With
+ * fewer cores than threads they are longer in proportion, as if every thread were always busy. The fastest number of
+ * threads counts. Row counts between the measured ones are interpolated.
  *
- * @param table row counts at several lengths, for one or more numbers of threads. Long rows may have fewer row counts.
- * @param length length of the rows
+ * @param table row counts at several lengths, for one or more numbers of threads
  */
 export function runTimes(table: readonly RunCost[], vcpus: number, length: number): RunTimes {
-  const byThreads = [...Map.groupBy(table, ({ threads }) => threads)].map(([threads, runs]) => ({
-    threads,
+  const ofLength = table.filter((run) => run.length === length).toSorted((a, b) => a.rows - b.rows);
+  const byThreads = [...Map.groupBy(ofLength, ({ threads }) => threads)].map(([threads, runs]) => ({
     slower: Math.max(1, threads / vcpus),
-    cost: tableCost(extrapolate(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs })))),
+    runs,
   }));
-  const fastest = (rows: number) =>
-    byThreads
-      .map(({ threads, slower, cost }) => ({ threads, ms: slower * cost(rows, length) }))
-      .reduce((best, one) => (one.ms < best.ms ? one : best));
-  const counts = [...new Set(table.map(({ rows }) => rows))].toSorted((a, b) => a - b);
-  const rowsPerRun = counts[kneeOf(counts.map((rows) => rows / fastest(rows).ms))] as number;
-  const fullRunMs = fastest(rowsPerRun).ms;
-  const gain = (fastest(1).ms * rowsPerRun) / fullRunMs;
-  // Only runs with the fastest number of threads count, because other runs may have been disturbed.
-  const doubtOf = (rows: number): number => {
-    const { threads } = fastest(rows);
-    const spreads = table.filter((run) => run.rows === rows && run.threads === threads).map(({ spread = 0 }) => spread);
-    return Math.min(MAX_DOUBT, Math.max(0, ...spreads) / 2);
-  };
+  const fastestMs = (rows: number): number =>
+    Math.min(...byThreads.map(({ slower, runs }) => slower * millisecondsOf(rows, runs)));
+  const counts = [...new Set(ofLength.map(({ rows }) => rows))];
+  const rowsPerRun = counts[kneeOf(counts.map((rows) => rows / fastestMs(rows)))] as number;
+  const fullRunMs = fastestMs(rowsPerRun);
   return {
     rowsPerRun,
-    gain,
-    sureGain: (gain * (1 - doubtOf(1))) / (1 + doubtOf(rowsPerRun)),
+    gain: (fastestMs(1) * rowsPerRun) / fullRunMs,
     msOf(rows) {
       const rest = rows % rowsPerRun;
-      return Math.floor(rows / rowsPerRun) * fullRunMs + (rest === 0 ? 0 : fastest(rest).ms);
+      return Math.floor(rows / rowsPerRun) * fullRunMs + (rest === 0 ? 0 : fastestMs(rest));
     },
   };
+}
+
+/** Interpolates linearly between the two nearest row counts. Fewer rows than the fewest take as long as those. */
+function millisecondsOf(rows: number, runs: readonly RunCost[]): number {
+  const above = runs.findIndex((run) => run.rows >= rows);
+  const [lower, upper] = [runs[above - 1], runs[above]];
+  if (upper === undefined) throw new Error(`expected at most the rows that were measured, got ${rows}`);
+  if (lower === undefined) return upper.medianMs;
+  const share = (rows - lower.rows) / (upper.rows - lower.rows);
+  return lower.medianMs * (1 - share) + upper.medianMs * share;
 }
 
 /** Returns the peak memory of measured runs with up to `rows` rows. */
@@ -249,61 +239,4 @@ function messagesPerReceive({ messagesPerSecond, maximumConcurrency }: Bill): nu
 function emptyReceivesPerSecond({ messagesPerSecond }: Bill): number {
   const inOnePoll = (messagesPerSecond * LONG_POLL_SECONDS) / INVOCATIONS_AT_FIRST;
   return (INVOCATIONS_AT_FIRST / LONG_POLL_SECONDS) * Math.exp(-inOnePoll);
-}
-
-/**
- * Creates a cost function from measured milliseconds. It interpolates linearly between measured rows and lengths, and
- * extends them in proportion.
- *
- * @param runs all combinations of some row counts and lengths, once each
- * @throws Error if a combination is missing or a measurement is not a positive number
- */
-function tableCost(runs: readonly MeasuredRun[]): Cost {
-  const rows = distinct(runs.map((run) => run.rows));
-  const lengths = distinct(runs.map((run) => run.length));
-  const table = rows.map((row) => lengths.map((length) => measurementOf(runs, row, length)));
-  return (paddedRows, paddedLength) =>
-    interpolate(rows, paddedRows, (row) =>
-      interpolate(lengths, paddedLength, (length) => (table[row] as number[])[length] as number),
-    );
-}
-
-function distinct(sizes: readonly number[]): number[] {
-  return [...new Set(sizes)].toSorted((a, b) => a - b);
-}
-
-function measurementOf(runs: readonly MeasuredRun[], rows: number, length: number): number {
-  const found = runs.filter((run) => run.rows === rows && run.length === length);
-  const ms = found[0]?.ms;
-  if (found.length === 1 && ms !== undefined && ms > 0 && Number.isFinite(ms)) return ms;
-  throw new Error(
-    `expected one measurement in milliseconds of ${plural(rows, 'row')} of length ${length}, got ${found.length === 1 ? ms : found.length}; ` +
-      'measure every combination of rows and lengths once',
-  );
-}
-
-/** Interpolates linearly between the two nearest `sizes`. Beyond them the value is proportional to the size. */
-function interpolate(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
-  const above = sizes.findIndex((known) => known >= size);
-  if (above < 0) return (valueAt(sizes.length - 1) * size) / (sizes.at(-1) as number);
-  const upper = sizes[above] as number;
-  if (above === 0 || upper === size) return valueAt(above);
-  const lower = sizes[above - 1] as number;
-  const share = (size - lower) / (upper - lower);
-  return valueAt(above - 1) * (1 - share) + valueAt(above) * share;
-}
-
-/**
- * Adds estimates for the runs that were too large to measure. Their time per row is that of the most rows measured at
- * the same length.
- *
- * @param runs some row counts at each length, once each
- */
-function extrapolate(runs: readonly MeasuredRun[]): MeasuredRun[] {
-  const counts = [...new Set(runs.map(({ rows }) => rows))];
-  return [...Map.groupBy(runs, ({ length }) => length)].flatMap(([length, ofLength]) => {
-    const largest = ofLength.reduce((max, run) => (run.rows > max.rows ? run : max));
-    const beyond = counts.filter((rows) => rows > largest.rows);
-    return [...ofLength, ...beyond.map((rows) => ({ rows, length, ms: (largest.ms * rows) / largest.rows }))];
-  });
 }

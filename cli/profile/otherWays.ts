@@ -1,6 +1,5 @@
 import { JOB_MEMORY_MB, JOB_RANGES, MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { duration } from '../format.ts';
-import { estimate } from '../job.ts';
 import { type Expectation, type SettingsQuestion, settingsIfAny } from './chooseSettings.ts';
 import { HOST_COSTS, instanceDollars, rowsPerSecond, runTimes, vcpusOf } from './costs.ts';
 
@@ -65,25 +64,23 @@ function worker(question: SettingsQuestion, batchSize: number): Way {
   };
 }
 
+/** Returns the cost of one file a day as a job, by the arithmetic of docs/jobs.md. */
 function job(question: SettingsQuestion): Way {
   const { prices, architecture, messages } = question;
   const memoryMb = JOB_MEMORY_MB.default;
   const rows = (rowsPerSecond(question) * SECONDS_A_MONTH) / DAYS_A_MONTH;
-  const { dollarsPerMillion } = estimate(
-    {
-      rows,
-      bytes: (rows * messages.messageBytes) / messages.requestsPerMessage,
-      files: 1,
-      rowsPerSecond: 1000 / msOfRow(question, vcpusOf(memoryMb)),
-      concurrency: JOB_RANGES.concurrency.default,
-      memoryMb,
-      architecture: architecture === 'arm64' ? 'arm64' : 'x64',
-      partBytes: JOB_RANGES.partBytes.default,
-      pieceBytes: JOB_RANGES.pieceBytes.default,
-    },
-    prices,
-  );
-  return { compute: 'job, a file a day', dollarsPerMillionRows: dollarsPerMillion };
+  const bytes = (rows * messages.messageBytes) / messages.requestsPerMessage;
+  const parts = Math.ceil(bytes / JOB_RANGES.partBytes.default);
+  const pieces = Math.ceil(bytes / JOB_RANGES.pieceBytes.default);
+  const gbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
+  const seconds = (rows * msOfRow(question, vcpusOf(memoryMb))) / 1000;
+  const compute = (seconds * memoryMb * gbSecond) / 1024 + (parts * prices.lambdaMillionRequests) / 1e6;
+  const objects = (pieces * (2 * prices.s3ThousandPuts + 3 * prices.s3ThousandGets)) / 1000;
+  const transitions = ((3 * parts + 4) * prices.stepFunctionsThousandTransitions) / 1000;
+  return {
+    compute: 'job, a file a day',
+    dollarsPerMillionRows: ((compute + objects + transitions) / rows) * 1e6,
+  };
 }
 
 /** Returns the milliseconds per row in runs of the best size, with decoding and encoding on the same CPUs. */

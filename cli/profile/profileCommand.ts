@@ -5,7 +5,7 @@ import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts'
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { reportPage } from '../page/pageFiles.ts';
-import { PRICES, type Prices, readPrices } from '../priceList.ts';
+import { PRICES, readPrices } from '../priceList.ts';
 import { printableIn, progressBar, sayWhenInterrupted, writeLine, writeText } from '../terminal.ts';
 import { systemReason, writeWhole } from '../textFiles.ts';
 import type { SettingsQuestion } from './chooseSettings.ts';
@@ -38,7 +38,6 @@ profile.json beside the model, with a page of charts. Nothing is sent anywhere.
   --packed-results         results share messages of the result queue: resultsPerMessage=10000
   --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
   --prices FILE            prices that differ from cli/prices.json
-  --length N               of rows, if lengths differ (default: that of ordinary samples)
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
   --max-rows N             most rows in a run (default ${SETTINGS.maxBatchRows.default})
   --providers LIST         execution providers, first choice first (default cpu)
@@ -61,7 +60,6 @@ const OPTIONS = {
   'packed-results': { type: 'boolean', default: false },
   architecture: { type: 'string' },
   prices: { type: 'string' },
-  length: { type: 'string' },
   seconds: { type: 'string', default: SECONDS.default },
   'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
   providers: { type: 'string', default: 'cpu' },
@@ -72,7 +70,7 @@ const OPTIONS = {
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const warn = (message: string): void => writeLine(streams.stderr, message);
-  const ask = questionOf(options, warn);
+  const ask = questionOf(options);
   const { min, max } = SETTINGS.maxBatchRows;
   const measured = await measure(modelPath(positionals[0] ?? '', options.models), {
     maxBatchRows: wholeNumber('--max-rows', options['max-rows'], min, max),
@@ -104,22 +102,16 @@ interface Asked {
   readonly 'packed-results': boolean;
   readonly architecture?: string | undefined;
   readonly prices?: string | undefined;
-  readonly length?: string | undefined;
 }
 
 const LONGEST_BUDGET_MS = 3_600_000;
-const MAX_LENGTH = 1_048_576;
 
 /**
  * Reads the options for the settings. Options that do not depend on the model are checked before it is measured.
  *
- * @param warn takes a warning about old prices
  * @throws UsageError for an invalid option, or Error for an invalid file
  */
-export function questionOf(
-  options: Asked,
-  warn: (message: string) => void,
-): (measured: Measurement) => SettingsQuestion {
+export function questionOf(options: Asked): (measured: Measurement) => SettingsQuestion {
   const { 'request-bytes': given, architecture = DEFAULTS.architecture } = options;
   if (architecture !== 'arm64' && architecture !== 'x86_64') {
     throw new UsageError(`--architecture: expected arm64 or x86_64, got '${architecture}'`);
@@ -128,12 +120,11 @@ export function questionOf(
   const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
   const requestBytes = given === undefined ? undefined : wholeNumber('--request-bytes', given, 1, MAX_MESSAGE_BYTES);
   const resultBytes = wholeNumber('--result-bytes', options['result-bytes'], 1, MAX_MESSAGE_BYTES);
-  const length = options.length === undefined ? undefined : wholeNumber('--length', options.length, 1, MAX_LENGTH);
   const messagesPerSecond = rateOf(options, requests);
-  const prices = pricesFrom(options.prices, new Date(), warn);
+  const prices = { ...PRICES, ...(options.prices === undefined ? {} : readPrices(options.prices)) };
   return (measured) => ({
     table: measured.table,
-    length: length ?? measured.length,
+    length: measured.length,
     messagesPerSecond,
     budgetMs,
     messages: {
@@ -162,32 +153,6 @@ function rateOf({ 'rows-per-month': rows, 'arrival-rate': rate }: Asked, perMess
   const value = text.trim() === '' ? Number.NaN : Number(text.replaceAll(/(?<=\d)[,_](?=\d{3})/g, '')) / over;
   if (value > 0 && value <= MAX_RATE) return value;
   throw new UsageError(`${option}: expected ${unit}, above 0 and up to ${Math.floor(MAX_RATE * over)}, got '${text}'`);
-}
-
-const MAX_MONTHS = 6;
-
-/**
- * Returns the construct's price list, with the prices of a file in place of its own.
- *
- * @param warn takes a warning if the prices are older than six months
- * @throws Error if the file is not a price list
- */
-export function pricesFrom(file: string | undefined, now: Date, warn: (message: string) => void): Prices {
-  const prices = { ...PRICES, ...(file === undefined ? {} : readPrices(file)) };
-  const months = monthsSince(prices.date, now);
-  if (!(months <= MAX_MONTHS)) {
-    warn(
-      `${file ?? 'cli/prices.json'}: expected prices of the last ${MAX_MONTHS} months, got the date ${prices.date}; ` +
-        'look them up again, and give a file with those that changed and their date as --prices',
-    );
-  }
-  return prices;
-}
-
-/** Returns the months since a date, or NaN if the date does not begin with a year and a month. */
-function monthsSince(date: string, now: Date): number {
-  const [, year, month] = /^(\d{4})-(\d{2})\b/.exec(date) ?? [];
-  return (now.getUTCFullYear() - Number(year)) * 12 + now.getUTCMonth() + 1 - Number(month);
 }
 
 async function measure(

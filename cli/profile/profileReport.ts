@@ -27,7 +27,7 @@ export function createReport(
   const knee = kneeIn(found);
   const answer = settingsFor(question);
   return {
-    measured: { ...found, findings: [...found.findings, ...gainsNothing(found, knee)] },
+    measured: found,
     knee,
     question,
     answer,
@@ -59,16 +59,6 @@ function kneeIn(measured: Measurement): Knee {
 /** Returns the runs of ordinary length with the threads of a host, fewer rows first. There is at least one. */
 function deployedRuns({ table, length, threads }: Measurement): MeasuredRun[] {
   return table.filter((run) => run.length === length && run.threads === threads).toSorted((a, b) => a.rows - b.rows);
-}
-
-function gainsNothing(measured: Measurement, { rows: atKnee }: Knee): string[] {
-  const runs = deployedRuns(measured);
-  const [fewest, most] = [runs[0], runs.at(-1)];
-  if (fewest === undefined || most === undefined || fewest === most || atKnee > fewest.rows) return [];
-  const times = figure(most.rowsPerSecond / fewest.rowsPerSecond);
-  return [
-    `rows gain nothing from sharing a run: ${most.rows} of them give ${times} times the rows a second of ${fewest.rows}`,
-  ];
 }
 
 interface Recommendation {

@@ -102,6 +102,15 @@ function headerHint(columns: readonly string[], { separator }: Spec, lost: reado
   return `; if ${found === '\t' ? 'a tab' : found} separates the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
 }
 
+/** Expands the columns to keep. @throws Error if one is named twice, because results have one column of a name */
+export function keptColumns(names: readonly string[]): string[] {
+  const columns = expandColumns(names);
+  const seen = new Set<string>();
+  const twice = columns.find((name) => seen.size === seen.add(name).size);
+  if (twice !== undefined) throw new Error(`expected each column to keep once, got ${preview(twice)} twice`);
+  return columns;
+}
+
 const MAX_COLUMNS = 100_000;
 
 /**

@@ -230,7 +230,7 @@ function throwNaming({ key, path }: InputFile, error: unknown): never {
 }
 
 /** Maximum number of files in a part. Their keys are in each event of its calls. */
-export const FILES_A_PART = 64;
+const FILES_A_PART = 64;
 /** @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html */
 const MAX_KEY_BYTES = 1024;
 
@@ -511,37 +511,6 @@ async function placesUnder(storage: JobStorage, prefix: string): Promise<Map<num
     places.set(place.part, pieces.add(place.piece));
   }
   return places;
-}
-
-/** Estimated number of rows of an object, and their bytes as text. */
-interface Count {
-  readonly rows: number;
-  readonly textBytes: number;
-  /** True if the object is one part, however large. */
-  readonly isCompressed: boolean;
-}
-
-const SAMPLE_BYTES = 1024 * 1024;
-/** Assumed ratio of compressed to plain text. */
-const SHRINKS_TO = 0.1;
-const NEWLINE = 10;
-
-/** Estimates the rows of an object: for text from the lines of the first MiB, for Parquet from its footer. */
-export async function countRows(storage: JobStorage, input: JobInput, spec: Spec): Promise<Count> {
-  const { format, compression } = formatOf(input.key, spec);
-  if (format === 'parquet') {
-    const footer = await readFooter(storage, input);
-    const bytes = footer.row_groups.reduce((sum, { total_byte_size }) => sum + Number(total_byte_size), 0);
-    return { rows: Number(footer.num_rows), textBytes: bytes, isCompressed: false };
-  }
-  const sample = await readStart(storage, input, compression, SAMPLE_BYTES);
-  const isCompressed = compression !== 'none';
-  if (sample.length === 0) return { rows: 0, textBytes: 0, isCompressed };
-  const lines = sample.reduce((count, byte) => count + (byte === NEWLINE ? 1 : 0), 0);
-  const isAll = sample.length < SAMPLE_BYTES;
-  const rest = isCompressed ? Math.round(input.bytes / SHRINKS_TO) : input.bytes;
-  const textBytes = isAll ? sample.length : rest;
-  return { rows: Math.round((Math.max(1, lines) / sample.length) * textBytes), textBytes, isCompressed };
 }
 
 const FORMAT_BY_ENDING: readonly (readonly [ending: RegExp, format: Format])[] = [

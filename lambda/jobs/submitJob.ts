@@ -5,7 +5,7 @@ import { JOB_RANGES } from '../core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { COMPRESSIONS, FORMATS, type InputFile, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
 import type { JobStart, Spec } from './jobTypes.ts';
-import { expandColumns } from './matchColumns.ts';
+import { expandColumns, keptColumns } from './matchColumns.ts';
 import { isSeparator, parseCell } from './rowRequests.ts';
 
 /**
@@ -272,7 +272,7 @@ export function readSpec(text: string): { readonly spec: Spec; readonly concurre
     ...(inputs && {
       inputs: Object.fromEntries(Object.entries(inputs).map(([input, columns]) => [input, expandColumns(columns)])),
     }),
-    ...(keep && { keep: expandColumns(keep) }),
+    ...(keep && { keep: keptColumns(keep) }),
   };
   return { spec, concurrency };
 }

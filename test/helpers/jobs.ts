@@ -6,12 +6,9 @@ import { buffer } from 'node:stream/consumers';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { createDevTelemetry } from '../../cli/dev.ts';
-import { type Estimate, estimate } from '../../cli/job.ts';
 import { localBucketClient } from '../../cli/local/localServices.ts';
 import { type LocalStack, startLocalStack } from '../../cli/local/localStack.ts';
-import { PRICES } from '../../cli/priceList.ts';
 import { Batchscore } from '../../client/index.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
 import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
@@ -379,23 +376,4 @@ export function row(turn: number): string {
 
 export function fileOf(rows: readonly string[]): string {
   return rows.map((one) => `${one}\n`).join('');
-}
-
-/** Rows of 500 bytes, 20,000 of them a second in a call. */
-export function estimatedJob(rows: number): Estimate {
-  const { partBytes, pieceBytes, concurrency } = JOB_RANGES;
-  return estimate(
-    {
-      rows,
-      bytes: 500 * rows,
-      files: 1,
-      rowsPerSecond: 20_000,
-      concurrency: concurrency.default,
-      memoryMb: JOB_MEMORY_MB.default,
-      architecture: 'arm64',
-      partBytes: partBytes.default,
-      pieceBytes: pieceBytes.default,
-    },
-    PRICES,
-  );
 }

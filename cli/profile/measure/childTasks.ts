@@ -29,13 +29,12 @@ import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
 import { SETTINGS } from '../../../lambda/settings.ts';
 import {
   peakRssBytes,
-  type ReachTask,
+  type RunTask,
   type Size,
   type Started,
   type StartTask,
   type Target,
   type Timed,
-  type TimeTask,
   type Told,
 } from './measureTasks.ts';
 
@@ -49,7 +48,6 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
   const codeMs = performance.timeOrigin + performance.now() - beganAt;
   let start: ModelStart | undefined;
   const { model, location, config, rows, requestBytes, close } = await openForTask(task, tell, {
-    ...(task.isLimited ? { adapt: limitedTo(task.maxBatchRows) } : {}),
     loaded: (took) => {
       start = took;
     },
@@ -94,35 +92,6 @@ function safetyOf({ independence = 'unknown', sharing, evidence = '' }: Model): 
 const RUNS = 3;
 /** Factor over the time limit after which no further run is needed. */
 const FAR_TOO_SLOW = 10;
-
-/**
- * Runs `rows` rows of each length a few times, shorter lengths first, and reports the process's peak memory after each.
- * It stops at the first length that takes too long or exceeds the element limit.
- */
-export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<void>): Promise<void> {
-  const { rows, lengths, limits } = task;
-  await tell({ kind: 'trying', size: { rows, length: lengths[0] ?? 1 } });
-  const { model, rows: maker, close } = await openForTask(task, tell, { adapt: unchecked(limits.allowedSizes) });
-  for (const length of lengths) {
-    const size: Size = { rows, length };
-    await tell({ kind: 'trying', size });
-    try {
-      const parts = await maker.of(length);
-      if (!fits(parts, rows)) break;
-      const batch = batchOf(model, parts, rows);
-      let runMs = await runMsOf(model, batch);
-      for (let run = 1; run < RUNS && runMs < FAR_TOO_SLOW * limits.slowMs; run++) {
-        runMs = Math.min(runMs, await runMsOf(model, batch));
-      }
-      await tell({ kind: 'ran', size, runMs, peakRssBytes: peakRssBytes() });
-      if (runMs > limits.slowMs) break;
-    } catch (error) {
-      await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
-    }
-  }
-  await close();
-}
-
 /** Minimum number of runs of a size that is not slow. */
 const MIN_RUNS = 7;
 /** Maximum number of times to keep. Beyond it every other one is dropped. */
@@ -139,6 +108,46 @@ const TELL_EVERY_MS = 100;
 /** Interval between checks of whether the medians are stable. */
 const LOOK_EVERY_MS = 50;
 
+/**
+ * Runs each size a few times, and reports the process's peak memory after it. Then it times the sizes that run. It stops
+ * at the first row count of a length that fails, takes too long or exceeds the element limit.
+ */
+export async function runSizes(task: RunTask, tell: (told: Told) => Promise<void>): Promise<void> {
+  const { sizes, threads, allowedSizes, slowMs, enoughMs } = task;
+  await tell({ kind: 'trying', size: sizes[0] as Size });
+  const { model, rows: maker, close } = await openForTask(task, tell, { adapt: unchecked(allowedSizes, threads) });
+  const partsOf = new Map<number, readonly Part[]>();
+  const ended = new Set<number>();
+  const timings: Timing[] = [];
+  for (const size of sizes) {
+    const { rows, length } = size;
+    if (ended.has(length)) continue;
+    await tell({ kind: 'trying', size });
+    try {
+      const parts = partsOf.get(length) ?? (await maker.of(length));
+      partsOf.set(length, parts);
+      if (!fits(parts, rows)) {
+        ended.add(length);
+        continue;
+      }
+      const batch = batchOf(model, parts, rows);
+      let runMs = await runMsOf(model, batch);
+      for (let run = 1; run < RUNS && runMs < FAR_TOO_SLOW * slowMs; run++) {
+        runMs = Math.min(runMs, await runMsOf(model, batch));
+      }
+      await tell({ kind: 'ran', size, runMs, peakRssBytes: peakRssBytes() });
+      timings.push({ size, batch, times: runMs < SHORT_RUN_MS ? [] : [runMs] });
+      if (runMs > slowMs) ended.add(length);
+    } catch (error) {
+      ended.add(length);
+      await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
+    }
+  }
+  await timeInTurns(model, timings, enoughMs, tell);
+  await tell({ kind: 'timed', timed: timings.map(timedOf) });
+  await close();
+}
+
 interface Timing {
   readonly size: Size;
   readonly batch: MicroBatch;
@@ -150,37 +159,28 @@ interface Timing {
  * on the machine slows all of them alike. The order alternates, so that a size does not always run after a far larger
  * one, which evicts its data from the caches. A slow size gets no more than its part of the time.
  */
-export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<void>): Promise<void> {
-  const { sizes, threads, enoughMs, limits } = task;
-  const { model, rows: maker } = await openForTask(task, tell, { adapt: unchecked(limits.allowedSizes, threads) });
+async function timeInTurns(
+  model: Model,
+  timings: readonly Timing[],
+  enoughMs: number,
+  tell: (told: Told) => Promise<void>,
+): Promise<void> {
   const startedAt = performance.now();
   let toldAt = startedAt;
-  const timings: Timing[] = [];
   const tellProgress = async (): Promise<void> => {
     const now = performance.now();
     if (now - toldAt < TELL_EVERY_MS) return;
     toldAt = now;
-    const done = timings.filter(({ times }) => isStable(times)).length / sizes.length;
+    const done = timings.filter(({ times }) => isStable(times)).length / timings.length;
     await tell({ kind: 'progress', share: Math.min(1, Math.max(done, (now - startedAt) / enoughMs)) });
   };
-  for (const size of sizes) {
-    try {
-      const batch = batchOf(model, await maker.of(size.length), size.rows);
-      const firstMs = await runMsOf(model, batch);
-      timings.push({ size, batch, times: firstMs < SHORT_RUN_MS ? [] : [firstMs] });
-    } catch (error) {
-      // The size ran in its own process before. In this process, other sizes have already taken memory.
-      await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
-    }
-    await tellProgress();
-  }
   // Each round runs the sizes that have not used their part of the time so far. Each median therefore covers the whole
   // time, because the speed of a shared machine varies.
   const isDue = ({ times }: Timing): boolean => {
     const elapsedMs = performance.now() - startedAt;
     const spentMs = times.reduce((sum, ms) => sum + ms, 0);
     if (times.length < MIN_SLOW_RUNS && elapsedMs < enoughMs) return true;
-    if (elapsedMs < enoughMs) return spentMs <= elapsedMs / sizes.length;
+    if (elapsedMs < enoughMs) return spentMs <= elapsedMs / timings.length;
     return times.length === 0 || (times.length < MIN_RUNS && (MIN_RUNS * spentMs) / times.length < OVERTIME * enoughMs);
   };
   const isOver = (): boolean => {
@@ -199,7 +199,6 @@ export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<vo
     lookedAt = now;
     if (isOver()) break;
   }
-  await tell({ kind: 'timed', timed: timings.map(timedOf) });
 }
 
 function timedOf({ size, times }: Timing): Timed {
@@ -281,26 +280,13 @@ async function openForTask(
   return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line), close: models.close };
 }
 
-/** Returns config.json with at most `rows` rows per run, or the smallest allowed size if that is larger. */
-function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
-  return ({ allowedSizes, ...config }) => {
-    if (allowedSizes === undefined) return { ...config, maxBatchRows: rows };
-    const min = Math.min(...allowedSizes);
-    return {
-      ...config,
-      allowedSizes: [min, ...allowedSizes.filter((size) => size > min && size <= rows)],
-      maxBatchRows: Math.max(min, rows),
-    };
-  };
-}
-
 /** Returns config.json without the warm-up and its checks, and with the findings of the start. */
-function unchecked(allowedSizes: readonly number[], threads?: number): (config: ModelConfig) => ModelConfig {
+function unchecked(allowedSizes: readonly number[], threads: number): (config: ModelConfig) => ModelConfig {
   return ({ allowedSizes: _, maxBatchRows: __, ...config }) => ({
     ...config,
     ...(allowedSizes.length === 0 ? {} : { allowedSizes: [...allowedSizes] }),
     warmup: false,
-    sessionOptions: { ...config.sessionOptions, ...(threads === undefined ? {} : { intraOpNumThreads: threads }) },
+    sessionOptions: { ...config.sessionOptions, intraOpNumThreads: threads },
   });
 }
 
@@ -332,50 +318,28 @@ function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp
     if (ragged === undefined) return { ...ONE_LENGTH, of: async () => real };
     const lengths = real.map(({ request }) => request.length).toSorted((a, b) => a - b);
     return {
-      ...(ofAllowedSizes(ragged, lengths[lengths.length >> 1]) ?? ofRealRows(lengths)),
+      ...lengthsAround(lengths[lengths.length >> 1] as number, lengths.at(-1) as number, ragged),
       of: async (length) => real.map((part) => withLength(part, ragged, length)),
     };
   }
   const given = typeof warmUp === 'object' ? warmUp : {};
   const open = symbolicAxes(model).filter((axis) => axis === ragged?.name || given[axis] === undefined);
-  const warmedUp = ragged === undefined ? undefined : given[ragged.name];
-  const lengths = open.length === 0 ? ONE_LENGTH : (ofAllowedSizes(ragged, undefined) ?? ofWarmUp(warmedUp));
+  const longest = (ragged && given[ragged.name]) ?? ragged?.allowedSizes.at(-1) ?? LONG_TEXT;
+  const lengths = open.length === 0 ? ONE_LENGTH : lengthsAround(Math.ceil(longest / 4), longest, ragged);
   // The length overrides the ragged axis's size from config.json.
   const sizesAt = (length: number) => (ragged === undefined ? given : { ...given, [ragged.name]: length });
   return { ...lengths, of: (length) => madeUpRows(model, rowShapes(model, sizesAt(length), length)) };
 }
 
-/**
- * Returns the smallest, middle and largest allowed sizes of a ragged axis, and the one for ordinary rows.
- *
- * @returns undefined if the axis has no allowed sizes
- */
-function ofAllowedSizes(ragged: RaggedAxis | undefined, real: number | undefined): Lengths | undefined {
+/** Longest rows if neither samples nor config.json tell a length. */
+const LONG_TEXT = 128;
+
+/** Returns a short length, the ordinary one and the longest, each rounded up to an allowed size. */
+function lengthsAround(ordinary: number, longest: number, ragged: RaggedAxis | undefined): Lengths {
   const sizes = ragged?.allowedSizes ?? [];
-  const [min, middle, max] = [sizes[0], sizes[(sizes.length - 1) >> 1], sizes.at(-1)];
-  if (min === undefined || middle === undefined || max === undefined) return undefined;
-  const ordinary = real === undefined ? middle : (sizes.find((size) => size >= real) ?? max);
-  return lengthsOf([min, middle, ordinary, max], ordinary);
-}
-
-/** @param lengths lengths of real rows in ascending order */
-function ofRealRows(lengths: readonly number[]): Lengths {
-  const lengthAt = (index: number): number => lengths[index] as number;
-  const [shortest, ordinary, longest] = [lengthAt(0), lengthAt(lengths.length >> 1), lengthAt(lengths.length - 1)];
-  const short = shortest === longest ? Math.ceil(ordinary / 4) : shortest;
-  return lengthsOf([short, ordinary, longest], ordinary);
-}
-
-/**
- * Returns lengths around the warm-up size in config.json, or those of short, ordinary and long texts if it gives none.
- */
-function ofWarmUp(size: number | undefined): Lengths {
-  if (size === undefined) return lengthsOf([8, 32, 128], 32);
-  return lengthsOf([Math.ceil(size / 16), Math.ceil(size / 4), size], Math.ceil(size / 4));
-}
-
-function lengthsOf(lengths: readonly number[], ordinary: number): Lengths {
-  return { lengths: [...new Set(lengths)].toSorted((a, b) => a - b), ordinary };
+  const allowed = (length: number): number => sizes.find((size) => size >= length) ?? sizes.at(-1) ?? length;
+  const lengths = [Math.ceil(ordinary / 4), ordinary, longest].map(allowed);
+  return { lengths: [...new Set(lengths)], ordinary: allowed(ordinary) };
 }
 
 const MANNERS: readonly (readonly Manner[])[] = [

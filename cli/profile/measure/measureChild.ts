@@ -22,19 +22,15 @@ async function work(task: Task): Promise<void> {
 }
 
 async function doTask(task: Task): Promise<void> {
-  // The cache would change the measured start. Other tasks only need to begin soon.
-  if (task.do !== 'start') enableCompileCache();
   if (task.do === 'start') {
+    // A compile cache would change the measured start.
     const { startModel } = await import('./childTasks.ts');
     return startModel(task, beganAt, tell);
   }
+  enableCompileCache();
   goFirstWhenMemoryEnds();
-  if (task.do === 'reach') {
-    const { reachSizes } = await import('./childTasks.ts');
-    return reachSizes(task, tell);
-  }
-  const { timeSizes } = await import('./childTasks.ts');
-  return timeSizes(task, tell);
+  const { runSizes } = await import('./childTasks.ts');
+  return runSizes(task, tell);
 }
 
 /** @returns a promise that resolves when the message is sent, so that the process may exit */

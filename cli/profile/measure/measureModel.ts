@@ -2,6 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { plural } from '../../../lambda/core/failure.ts';
 import { locate } from '../../../lambda/onnx/findModels.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
 import { type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
@@ -9,7 +10,7 @@ import { powersOfTwoUpTo } from '../../../lambda/onnx/warmUp.ts';
 import { modelDigest } from '../../../lambda/onnx/weights.ts';
 import { ownVersion } from '../../arguments.ts';
 import { duration } from '../../format.ts';
-import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from './measureTasks.ts';
+import type { RunTask, Size, Started, Target, Task, Timed, Told } from './measureTasks.ts';
 
 /** Measurement of a model, as `profile.json` stores it. */
 export interface Measurement extends Omit<ProfileFile, 'schemaVersion' | 'recommendation'> {
@@ -27,9 +28,8 @@ export interface MeasureOptions {
   readonly onProgress: (share: number) => void;
 }
 
-/** Progress after the start, and after the search for sizes. */
+/** Progress after the start. */
 const STARTED = 0.1;
-const REACHED = 0.45;
 /** Minimum rounds of a size. The sizes double, so that all sizes up to one take twice its time. */
 const ROUNDS = 7;
 const MIN_SLOW_MS = 100;
@@ -43,7 +43,6 @@ const MIN_SLOW_MS = 100;
  */
 export async function measureModel(path: string, options: MeasureOptions): Promise<Measurement> {
   const { maxBatchRows, providers, seconds, onProgress } = options;
-  const within = (from: number, to: number) => (share: number) => onProgress(from + share * (to - from));
   checkModelFile((await locate(path)).path);
   const target: Target = { path, maxBatchRows, providers };
 
@@ -51,19 +50,9 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   const find: Find = (finding) => void findings.push(finding);
   const started = await start(target, find);
   onProgress(STARTED);
-  const threads = threadCounts(started);
-  const slowMs = (1000 * seconds) / (threads.length * ROUNDS * 2 * started.lengths.length);
-  const limits = { allowedSizes: started.allowedSizes, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
-  const reached = await reachOf(target, started, limits, find, within(STARTED, REACHED));
-  const { safety } = started;
-  const sizes = !safety.sharesRuns ? reached.filter(({ rows }) => rows === 1) : reached;
-  const timed = await timeAll(target, sizes, threads, limits, 1000 * seconds, find, within(REACHED, 1));
-
-  const table = timed.map(({ rows, length, threads, medianMs, spread }) => {
-    const size = reached.find((one) => one.rows === rows && one.length === length) as Reached;
-    const rowsPerSecond = (1000 * rows) / medianMs;
-    return { rows, length, threads, medianMs, spread, rowsPerSecond, peakRssBytes: size.peakRssBytes };
-  });
+  const table = await measureRuns(target, started, 1000 * seconds, find, (share) =>
+    onProgress(STARTED + share * (1 - STARTED)),
+  );
   const lengths = table.map(({ length }) => length);
   return {
     model: started.model,
@@ -77,7 +66,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
     threads: table.some((run) => run.threads === started.threads) ? started.threads : (table[0]?.threads ?? 1),
     // If ordinary rows do not run, this is the longest length that does.
     length: lengths.includes(started.length) ? started.length : Math.max(...lengths),
-    safety,
+    safety: started.safety,
     coldStart: started.start,
     table,
     findings,
@@ -89,129 +78,157 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
 type Find = (finding: string) => void;
 
 /**
- * Starts a model as a host does. If the process crashes, it tries again with runs of one row.
+ * Starts a model as a host does.
  *
+ * @param find takes the warnings of a host
  * @throws Error with the reason that a host would refuse the model, or that it cannot start
  */
 async function start(target: Target, find: Find): Promise<Started> {
-  const first = await startOnce({ ...target, isLimited: false }, find);
-  if (!('by' in first)) return first;
-  const started = await startOnce({ ...target, maxBatchRows: 1, isLimited: true }, () => {});
-  if ('by' in started) {
-    throw new Error(`${target.path}: expected the model to start, its process ended (${describeCrash(started)})`);
-  }
-  find(
-    `a start with runs of up to ${target.maxBatchRows} rows ended its process (${describeCrash(first)}), as it would end a ` +
-      'host: the checks of rows ran more of them than the model survives',
-  );
-  return { ...started, maxRows: target.maxBatchRows };
-}
-
-/**
- * Starts a model once in a new process.
- *
- * @param warn takes the warnings of a host
- * @returns the crash if the model did not start
- */
-async function startOnce(task: Omit<StartTask, 'do' | 'askedAt'>, warn: Find): Promise<Started | Crash> {
   let started: Started | undefined;
   const askedAt = performance.timeOrigin + performance.now();
-  const crash = await runChild({ ...task, do: 'start', askedAt }, (told) => {
-    if (told.kind === 'warning') warn(told.text);
+  const crash = await runChild({ ...target, do: 'start', askedAt }, (told) => {
+    if (told.kind === 'warning') find(told.text);
     if (told.kind === 'started') ({ started } = told);
   });
-  return started ?? crash ?? { by: 'nothing that it told', said: '' };
+  if (started !== undefined) return started;
+  throw new Error(
+    `${target.path}: expected the model to start, its process ended${crash && ` (${describeCrash(crash)})`}, as a host's ` +
+      'would; if fewer rows in a run help, give --max-rows and set "maxBatchRows" in config.json',
+  );
 }
 
-/** Size that runs, measured in its own process. */
-interface Reached extends Size {
-  /** Peak memory of a process that ran at most these rows and lengths. */
+/** Size that runs. */
+interface Ran extends Size {
+  readonly runMs: number;
+  /** Peak memory of a process that ran at most these rows. */
   readonly peakRssBytes: number;
 }
 
+/** Findings of a process about sizes. */
+interface Runs {
+  readonly ran: readonly Ran[];
+  readonly failed: readonly { readonly size: Size; readonly reason: string }[];
+  readonly timed: readonly Timed[];
+  readonly crash: (Crash & { readonly size: Size | undefined }) | undefined;
+}
+
 /**
- * Finds the sizes at which a model runs. It tries each row count in a new process, fewer rows first. If a row count
- * fails at a length, crashes the process or takes too long, it tries no more rows of that length.
+ * Measures runs with each number of threads, in one process for each number. If a size ends the process, it starts
+ * another process without that size and those with more rows of its length.
  *
- * @param onProgress takes the share of the row counts that is done
- * @returns the sizes, fewer rows first
- * @throws Error if the model does not run at the first row count
+ * @param enoughMs total time of the timing. After it, only runs in progress finish.
+ * @param onProgress takes the share of the work that is done
+ * @throws Error if the model does not run, or no run could be timed
  */
-async function reachOf(
+async function measureRuns(
   target: Target,
-  { allowedSizes, maxRows, lengths: all, requestBytes }: Started,
-  limits: Limits,
+  started: Started,
+  enoughMs: number,
   find: Find,
   onProgress: (share: number) => void,
-): Promise<Reached[]> {
-  const counts = allowedSizes.length > 0 ? allowedSizes : powersOfTwoUpTo(maxRows);
-  const reached: Reached[] = [];
-  let lengths = all;
-  for (const [index, rows] of counts.entries()) {
-    if (lengths.length === 0) break;
-    const tried = await tryRows(target, rows, lengths, limits);
-    reached.push(...tried.reached);
-    if (reached.length === 0) throw new Error(runsAtNothing(tried, requestBytes === undefined));
-    findingsOf(tried, rows, counts[index - 1], all.length > 1).forEach(find);
-    lengths = tried.goOn;
-    onProgress((index + 1) / counts.length);
+): Promise<Measurement['table']> {
+  const { allowedSizes, maxRows, lengths, safety, requestBytes } = started;
+  const counts = threadCounts(started);
+  const rowCounts = !safety.sharesRuns ? [1] : allowedSizes.length > 0 ? allowedSizes : powersOfTwoUpTo(maxRows);
+  let slowMs = Math.max(MIN_SLOW_MS, enoughMs / (counts.length * ROUNDS * 2 * lengths.length));
+  let sizes = rowCounts.flatMap((rows) => lengths.map((length) => ({ rows, length })));
+  const peaks = new Map<string, number>();
+  const all: TimedWith[] = [];
+  for (const [index, threads] of counts.entries()) {
+    for (let isDone = false; !isDone; ) {
+      const task: RunTask = {
+        ...target,
+        do: 'run',
+        sizes,
+        allowedSizes,
+        threads,
+        slowMs,
+        enoughMs: enoughMs / counts.length,
+      };
+      const runs = await runOnce(task, (share) => onProgress((index + share) / counts.length));
+      const { ran, timed, crash } = runs;
+      if (ran.length === 0) throw new Error(runsAtNothing(runs, requestBytes === undefined));
+      findingsOf(runs, slowMs, rowCounts, lengths.length > 1).forEach(find);
+      for (const { peakRssBytes, ...size } of ran) if (index === 0) peaks.set(keyOf(size), peakRssBytes);
+      sizes = sizes.filter((size) => ran.some((one) => isSame(one, size)));
+      // From here on, the sizes are known.
+      slowMs = Number.POSITIVE_INFINITY;
+      all.push(...timed.map((one) => ({ ...one, threads })));
+      isDone = crash === undefined || crash.size === undefined;
+    }
   }
-  return reached;
+  // A size that fails with one number of threads is omitted from all, so that all have the same sizes.
+  const table = all.filter((one) => sizes.some((size) => isSame(size, one)));
+  if (table.length === 0) throw new Error('expected runs that can be timed, got none');
+  const unstable = table.filter(({ isStable }) => !isStable).length;
+  if (unstable > 0) {
+    find(
+      `the medians of ${unstable} of ${table.length} sizes were not stable within the time: allow more with --seconds, ` +
+        'and leave the machine alone meanwhile',
+    );
+  }
+  return table.map(({ isStable: _, ...run }) => ({
+    ...run,
+    rowsPerSecond: (1000 * run.rows) / run.medianMs,
+    peakRssBytes: peaks.get(keyOf(run)) as number,
+  }));
 }
 
-interface Tried {
-  readonly reached: readonly Reached[];
-  readonly failed: readonly { readonly length: number; readonly reason: string }[];
-  readonly slow: { readonly length: number; readonly runMs: number } | undefined;
-  readonly crashed: (Crash & { readonly length: number }) | undefined;
-  /** Lengths at which more rows may run. */
-  readonly goOn: readonly number[];
+function keyOf({ rows, length }: Size): string {
+  return `${rows} ${length}`;
 }
 
-async function tryRows(target: Target, rows: number, lengths: readonly number[], limits: Limits): Promise<Tried> {
-  const reached: Reached[] = [];
-  const failed: { length: number; reason: string }[] = [];
-  const goOn: number[] = [];
-  let slow: Tried['slow'];
-  let trying = lengths[0] as number;
-  const crash = await runChild({ ...target, do: 'reach', rows, lengths, limits }, (told) => {
-    if (told.kind === 'trying') trying = told.size.length;
-    else if (told.kind === 'failed') failed.push({ length: told.size.length, reason: told.reason });
-    else if (told.kind === 'ran') {
-      const { size, runMs, peakRssBytes } = told;
-      reached.push({ ...size, peakRssBytes });
-      if (runMs > limits.slowMs) slow = { length: size.length, runMs };
-      else goOn.push(size.length);
+function isSame(one: Size, other: Size): boolean {
+  return keyOf(one) === keyOf(other);
+}
+
+async function runOnce(task: RunTask, onProgress: (share: number) => void): Promise<Runs> {
+  const ran: Ran[] = [];
+  const failed: { size: Size; reason: string }[] = [];
+  let timed: readonly Timed[] = [];
+  let trying: Size | undefined;
+  const crash = await runChild(task, (told) => {
+    if (told.kind === 'trying') trying = told.size;
+    if (told.kind === 'ran') ran.push({ ...told.size, runMs: told.runMs, peakRssBytes: told.peakRssBytes });
+    if (told.kind === 'failed') failed.push(told);
+    if (told.kind === 'timed') ({ timed } = told);
+    if (told.kind === 'progress') {
+      // All sizes have run.
+      trying = undefined;
+      onProgress(told.share);
     }
   });
-  return { reached, failed, slow, goOn, crashed: crash && { ...crash, length: trying } };
+  return { ran, failed, timed, crash: crash && { ...crash, size: trying } };
 }
 
+/** Returns sentences about sizes that were not measured. */
 function findingsOf(
-  { failed, crashed, slow }: Tried,
-  rows: number,
-  fewer: number | undefined,
+  { ran, failed, crash }: Runs,
+  slowMs: number,
+  rowCounts: readonly number[],
   hasLengths: boolean,
 ): string[] {
-  const of = (length: number): string =>
-    `${rows} ${rows === 1 ? 'row' : 'rows'}${hasLengths ? ` of length ${length}` : ''}`;
-  const cure = fewer === undefined ? '' : `; set "maxBatchRows" to ${fewer} in config.json`;
+  const of = ({ rows, length }: Size): string => `${plural(rows, 'row')}${hasLengths ? ` of length ${length}` : ''}`;
+  const cureOf = ({ rows }: Size): string => {
+    const fewer = rowCounts[rowCounts.indexOf(rows) - 1];
+    return fewer === undefined ? '' : `; set "maxBatchRows" to ${fewer} in config.json`;
+  };
   const [first] = failed;
+  const slow = ran.find(({ runMs }) => runMs > slowMs);
+  const run = crash?.size === undefined ? 'a run of one size after others' : `a run of ${of(crash.size)}`;
   return [
-    ...(first === undefined ? [] : [`a run of ${of(first.length)} failed: ${first.reason}${cure}`]),
-    ...(crashed === undefined
-      ? []
-      : [
-          `a run of ${of(crashed.length)} ended its process (${describeCrash(crashed)}), as it would end a host${cure}`,
-        ]),
-    ...(slow === undefined
-      ? []
-      : [`runs of more than ${of(slow.length)} were not tried: one took ${duration(slow.runMs)}`]),
+    ...(first ? [`a run of ${of(first.size)} failed: ${first.reason}${cureOf(first.size)}`] : []),
+    ...(crash
+      ? [
+          `${run} ended its process (${describeCrash(crash)}), as it would end a host${crash.size ? cureOf(crash.size) : ''}`,
+        ]
+      : []),
+    ...(slow ? [`runs of more than ${of(slow)} were not tried: one took ${duration(slow.runMs)}`] : []),
   ];
 }
 
-function runsAtNothing({ failed: [first], crashed }: Tried, isMadeUp: boolean): string {
-  if (crashed !== undefined) return `expected the model to run, its process ended (${describeCrash(crashed)})`;
+function runsAtNothing({ failed: [first], crash }: Runs, isMadeUp: boolean): string {
+  if (crash !== undefined) return `expected the model to run, its process ended (${describeCrash(crash)})`;
   return (
     `expected the model to run with ${isMadeUp ? 'made-up values' : 'the requests of samples.jsonl'}, got: ` +
     `${first?.reason}; put ${isMadeUp ? 'real requests' : 'others'} into samples.jsonl beside config.json`
@@ -230,57 +247,6 @@ function threadCounts({ threads, hasGivenThreads, provider }: Started): number[]
   if (hasGivenThreads || provider !== 'cpu') return [threads];
   const all = availableParallelism();
   return [...new Set([1, 2, 4, all, threads])].filter((count) => count <= all).toSorted((a, b) => a - b);
-}
-
-/**
- * Times runs of all sizes with each number of threads, in one process for each number.
- *
- * @param enoughMs total time. After it, only runs in progress finish.
- * @param onProgress takes the share of the time that has passed
- * @throws Error if no run could be timed
- */
-export async function timeAll(
-  target: Target,
-  sizes: readonly Size[],
-  counts: readonly number[],
-  limits: Limits,
-  enoughMs: number,
-  find: Find,
-  onProgress: (share: number) => void,
-): Promise<TimedWith[]> {
-  const all: TimedWith[] = [];
-  const failed: Size[] = [];
-  const failures: string[] = [];
-  for (const [index, threads] of counts.entries()) {
-    const task = { ...target, do: 'time', sizes, threads, limits, enoughMs: enoughMs / counts.length } as const;
-    const crash = await runChild(task, (told) => {
-      if (told.kind === 'timed') all.push(...told.timed.map((one) => ({ ...one, threads })));
-      if (told.kind === 'failed') {
-        const { rows, length } = told.size;
-        failed.push(told.size);
-        failures.push(
-          `with ${threads} threads, ${rows} rows of length ${length} failed after runs of other sizes, and are not timed: ${told.reason}`,
-        );
-      }
-      if (told.kind === 'progress') onProgress((index + told.share) / counts.length);
-    });
-    if (crash === undefined) continue;
-    failures.push(
-      `with ${threads} threads the runs ended their process (${describeCrash(crash)}): none of them is timed`,
-    );
-  }
-  // A size that fails with one number of threads is omitted from all, so that all have the same sizes.
-  const timed = all.filter((one) => !failed.some(({ rows, length }) => rows === one.rows && length === one.length));
-  if (timed.length === 0) throw new Error(failures[0]);
-  failures.forEach(find);
-  const unstable = timed.filter(({ isStable }) => !isStable).length;
-  if (unstable > 0) {
-    find(
-      `the medians of ${unstable} of ${timed.length} sizes were not stable within the time: allow more with --seconds, ` +
-        'and leave the machine alone meanwhile',
-    );
-  }
-  return timed;
 }
 
 /** Cause of a process's early exit: a signal, such as `SIGKILL`, or an exit code. */

@@ -3,7 +3,7 @@ import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import type { ProfileFile } from '../../../lambda/onnx/profileFile.ts';
 
 /** Task of a child process. The process ends after it. */
-export type Task = StartTask | ReachTask | TimeTask;
+export type Task = StartTask | RunTask;
 
 export interface Target {
   readonly path: string;
@@ -15,33 +15,20 @@ export interface StartTask extends Target {
   readonly do: 'start';
   /** Time when the process was requested, in milliseconds since 1970. */
   readonly askedAt: number;
-  /** True if no run may exceed `maxBatchRows`, regardless of config.json. */
-  readonly isLimited: boolean;
 }
 
-/** Runs one row count, shorter lengths first, to measure memory and to find out if it runs. */
-export interface ReachTask extends Target {
-  readonly do: 'reach';
-  readonly rows: number;
-  /** Lengths in ascending order. */
-  readonly lengths: readonly number[];
-  readonly limits: Limits;
-}
-
-export interface TimeTask extends Target {
-  readonly do: 'time';
+/** Runs sizes to find out if they run, and then times those that do. */
+export interface RunTask extends Target {
+  readonly do: 'run';
+  /** Fewer rows first. If a size fails or is slow, no more rows of its length are tried. */
   readonly sizes: readonly Size[];
   readonly threads: number;
-  /** Time after which no round starts, except for the first. */
-  readonly enoughMs: number;
-  readonly limits: Limits;
-}
-
-export interface Limits {
   /** Row counts that the model accepts. Empty if it accepts any. */
   readonly allowedSizes: readonly number[];
-  /** Milliseconds. After a run that takes longer, no larger row count is tried. */
+  /** Milliseconds of a run that count as slow. */
   readonly slowMs: number;
+  /** Time for the timing, after which no round starts, except for the first. */
+  readonly enoughMs: number;
 }
 
 export interface Size {

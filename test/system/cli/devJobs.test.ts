@@ -104,4 +104,32 @@ describe('npm run dev', () => {
       stderr: expect.stringMatching(/nothing listens there \(.*\); is npm run dev running\?/),
     });
   });
+
+  it('says what goes on with a job that runs, and with one whose input is another by now', async () => {
+    const dev = await startDev([], { env: SMALL });
+    const stackFile = inFolder('stack.json');
+    writeFileSync(stackFile, dev.firstLine);
+    const job = (...args: string[]) => runScript('cli/batchscore.ts', ['job', ...args, '--stack', stackFile]);
+    await put(
+      dev,
+      'many',
+      Array.from({ length: 6_000 }, (_, turn) => row(turn)),
+    );
+    const [, id = ''] = /^job (\w+):/.exec(await dev.says(/^job \w+: jobs\/in\/many\.jsonl$/)) ?? [];
+    expect(await job('fetch', id, '--out', inFolder('out.jsonl'))).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        new RegExp(`is running: .*; batchscore job wait ${id} waits for its end, and then it can be fetched\n$`),
+      ),
+    });
+    await cancel(dev, id);
+    await dev.says(new RegExp(`^job ${id}: cancelled$`));
+    await put(dev, 'many', MANY);
+    expect(await job('resume', id)).toMatchObject({ code: 0 });
+    await dev.says(new RegExp(`^job ${id}-2: INPUT_CHANGED: `));
+    expect((await job('status', id)).stdout).toMatch(
+      /; batchscore job submit s3:\/\/batchscore-jobs\/jobs\/in\/many\.jsonl scores it as it is now\n$/,
+    );
+    expect(await dev.interrupt()).toBe(0);
+  });
 });

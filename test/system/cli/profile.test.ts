@@ -152,17 +152,13 @@ async function measure(model: Uint8Array, maxBatchRows: number): Promise<Measure
 const maxRowsOf = ({ table }: Measurement) => Math.max(...table.map(({ rows }) => rows));
 
 describe('a model', () => {
-  it('that ends its process at some size is measured below it, and that is a finding', async () => {
+  it('that ends its process at some size is measured below it', async () => {
     // Other processors than x86 divide without a trap.
-    const max = process.arch === 'x64' ? 4 : 8;
-    const measured = await measure(trappingModel(), 8);
-    expect(maxRowsOf(measured)).toBe(max);
-    expect(measured.safety).toMatchObject({ verdict: 'mixes', sharesRuns: true });
-    const findings = measured.findings.join('\n');
-    if (max === 8) return;
-    expect(findings).toContain('a start with runs of up to 8 rows ended its process (SIGFPE), as it would end a host');
-    expect(findings).toContain('a run of 8 rows ended its process (SIGFPE)');
-    expect(findings).toContain('set "maxBatchRows" to 4 in config.json');
+    if (process.arch !== 'x64') return;
+    await expect(measure(trappingModel(), 8)).rejects.toThrow(
+      /expected the model to start, its process ended \(SIGFPE\), as a host's would; if fewer rows in a run help, give --max-rows/,
+    );
+    expect(maxRowsOf(await measure(trappingModel(), 4))).toBe(4);
   });
 
   it('that fails with more rows is measured below them, and that is a finding', async () => {
@@ -172,13 +168,12 @@ describe('a model', () => {
     expect(measured.findings.join('\n')).toMatch(finding);
   });
 
-  it('that is slower batched is not to be batched, and that is a finding', async () => {
+  it('that is slower batched is not to be batched', async () => {
     const { stdout } = await profile({
       'model/1/model.onnx': slowerTogetherModel(),
       'model/config.json': TRUSTED,
     });
-    const { findings, knee, recommendation } = JSON.parse(stdout);
-    expect(findings.join('\n')).toMatch(/rows gain nothing from sharing a run: 4 of them give 0\.\d+ times/);
+    const { knee, recommendation } = JSON.parse(stdout);
     expect(knee.rows).toBe(1);
     expect(recommendation).toMatchObject({ batchSize: 1, windowSeconds: 0, maxBatchRows: 1 });
     expect(recommendation.reason).toContain('batching does not pay');

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { reachSizes, startModel } from '../../../../cli/profile/measure/childTasks.ts';
-import { timeAll } from '../../../../cli/profile/measure/measureModel.ts';
+import { runSizes, startModel } from '../../../../cli/profile/measure/childTasks.ts';
 import type { Started, Told } from '../../../../cli/profile/measure/measureTasks.ts';
 import { MIXING } from '../../../helpers/mixingModels.ts';
 import {
@@ -24,15 +23,8 @@ async function toldBy(
   return told;
 }
 
-async function start(files: RepositoryFiles, maxBatchRows = 8, isThorough = false) {
-  const task = {
-    do: 'start',
-    maxBatchRows,
-    providers: ['cpu'],
-    askedAt: 0,
-    isLimited: isThorough,
-    isThorough,
-  } as const;
+async function start(files: RepositoryFiles, maxBatchRows = 8) {
+  const task = { do: 'start', maxBatchRows, providers: ['cpu'], askedAt: 0 } as const;
   const told = await toldBy((path, tell) => startModel({ ...task, path }, 0, tell), files);
   const warnings = told.flatMap((one) => (one.kind === 'warning' ? [one.text] : [])).join('\n');
   const { started } = told.find((one) => one.kind === 'started') as { readonly started: Started };
@@ -49,11 +41,6 @@ describe('a start', () => {
     const { allowedSizes, warnings } = await start(model(bytes));
     expect(allowedSizes).toEqual([rows]);
     expect(warnings).toContain(`the batch axis is baked to ${rows}: every run takes exactly ${rows} rows`);
-  });
-
-  it('has of allowed sizes no more rows than it may run', async () => {
-    const files = { ...model(identityModel()), 'model/config.json': { allowedSizes: [4, 8, 16] } };
-    expect(await start(files, 8, true)).toMatchObject({ allowedSizes: [4, 8] });
   });
 
   it('finds rows that depend on each other, and says at which node', async () => {
@@ -76,48 +63,43 @@ describe('a start', () => {
       });
     };
     const real = { ...files, 'model/samples.jsonl': `${[5, 40, 7].map(request).join('\n')}\n` };
-    expect(await start(real, 2)).toMatchObject({ lengths: [5, 7, 40], length: 7, requestBytes: request(5).length });
+    expect(await start(real, 2)).toMatchObject({ lengths: [2, 7, 40], length: 7, requestBytes: request(5).length });
     const allowedSizes = { 'model/config.json': { ragged: { ...ragged, allowedSizes: [4, 6, 16, 64] } } };
-    expect(await start({ ...files, ...allowedSizes }, 2)).toMatchObject({ lengths: [4, 6, 64] });
+    expect(await start({ ...files, ...allowedSizes }, 2)).toMatchObject({ lengths: [4, 16, 64], length: 16 });
   });
 });
 
-describe('runs of so many rows', () => {
-  const reach = (files: RepositoryFiles, lengths = [1]) => {
-    const task = { do: 'reach', rows: 8, lengths, maxBatchRows: 8, providers: ['cpu'] } as const;
-    const limits = { allowedSizes: [], slowMs: 60_000 };
-    return toldBy((path, tell) => reachSizes({ ...task, limits, path }, tell), files);
+describe('runs', () => {
+  const run = (files: RepositoryFiles, ...rows: number[]) => {
+    const sizes = rows.map((count) => ({ rows: count, length: 1 }));
+    const limits = { allowedSizes: [], slowMs: 60_000, enoughMs: 100, threads: 1 };
+    const task = { do: 'run', sizes, ...limits, maxBatchRows: 8, providers: ['cpu'] } as const;
+    return toldBy((path, tell) => runSizes({ ...task, path }, tell), files);
   };
+  const timedOf = (told: readonly Told[]) =>
+    told.flatMap((one) => (one.kind === 'timed' ? one.timed.map(({ rows }) => rows) : []));
 
   it('take smaller made-up ids where usual ones are beyond the table', async () => {
-    expect(await reach(model(lookupModel()))).toContainEqual(expect.objectContaining({ kind: 'ran' }));
+    expect(timedOf(await run(model(lookupModel()), 1, 8))).toEqual([1, 8]);
   });
 
   it('take real requests where no made-up ones will do', async () => {
     const request = (...data: number[]) =>
       `${JSON.stringify({ inputs: [{ name: 'ids', datatype: 'INT64', shape: [1, data.length], data }] })}\n`;
     const files = model(farIdsModel());
-    expect(await reach(files)).toContainEqual(expect.objectContaining({ kind: 'failed' }));
+    expect(await run(files, 8)).toContainEqual(expect.objectContaining({ kind: 'failed' }));
     const samples = `${request(4_950, 5_001)}${request(5_060, 4_990)}`;
-    expect(await reach({ ...files, 'model/samples.jsonl': samples })).toContainEqual(
-      expect.objectContaining({ kind: 'ran', size: { rows: 8, length: 1 } }),
-    );
+    expect(timedOf(await run({ ...files, 'model/samples.jsonl': samples }, 8))).toEqual([8]);
   });
 
   it('end where a run holds more than one may', async () => {
-    const told = await reach(model(identityModel('FP32', ['batch', 2_000_000])));
+    const told = await run(model(identityModel('FP32', ['batch', 2_000_000])), 8);
     expect(told.filter(({ kind }) => kind === 'ran' || kind === 'failed')).toEqual([]);
   });
-});
 
-it('times the other sizes where one fails that ran before, and says so', async () => {
-  const path = join(await modelsDirectory({ 'model/1/model.onnx': failingModel() }), 'model');
-  const sizes = [1, 8, 2].map((rows) => ({ rows, length: 1 }));
-  const limits = { allowedSizes: [], slowMs: 1_000 };
-  const target = { path, maxBatchRows: 8, providers: ['cpu'] };
-  const findings: string[] = [];
-  const find = (finding: string) => void findings.push(finding);
-  const timed = await timeAll(target, sizes, [1], limits, 200, find, () => {});
-  expect(timed.map(({ rows }) => rows)).toEqual([1, 2]);
-  expect(findings[0]).toMatch(/^with 1 threads, 8 rows of length 1 failed after runs of other sizes, .*not timed/);
+  it('of more rows than fail are not tried, and those of fewer are timed', async () => {
+    const told = await run(model(failingModel()), 1, 2, 8, 16);
+    expect(told.filter(({ kind }) => kind === 'failed')).toHaveLength(1);
+    expect(timedOf(told)).toEqual([1, 2]);
+  });
 });

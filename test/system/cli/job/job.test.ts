@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
-import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { parquetReadObjects } from 'hyparquet';
 import { UsageError } from '../../../../cli/arguments.ts';
@@ -168,23 +167,6 @@ describe('batchscore job', () => {
       said: [18_000, 30_000].map((at) => [at, line]),
     });
     expect(ended).toMatch(/ is done: 60 rows in /);
-  });
-
-  it('estimates what is compressed as one part, which one call after the other scores', async () => {
-    const text = FILE + '1,a\n'.repeat(2.55 * 2 ** 20);
-    await server.put(bucket, 'jobs/in/_mine/a.csv.gz', gzipSync(text, { level: 0 }));
-    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv.gz`, '--estimate', '--json');
-    const { rows, parts, pieces, minutes } = JSON.parse(stdout);
-    expect([code, parts, minutes]).toEqual([0, 1, rows / 20_000 / 60]);
-    expect(pieces).toBeGreaterThan(6);
-  });
-
-  it('estimates, and starts nothing', async () => {
-    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--estimate', '--json');
-    const { rows, parts, pieces, dollars } = JSON.parse(stdout);
-    expect([code, rows, parts, pieces]).toEqual([0, ROWS + 1, 1, 1]);
-    expect(dollars.all).toBeGreaterThan(0);
-    expect(jobs.started).toEqual([]);
   });
 
   it('exits with 1 and the reason where a job has failed', async () => {

@@ -17,7 +17,7 @@ function courseOf(size: number, invocations = 10): Course {
 }
 
 function lasting(ms: number, memoryMb = 1769): Invocation {
-  return { memoryMb, times: { rowsPerRun: 1, gain: 1, sureGain: 1, msOf: () => 0 }, msOf: () => ms };
+  return { memoryMb, times: { rowsPerRun: 1, gain: 1, msOf: () => 0 }, msOf: () => ms };
 }
 
 function bill(overrides: Partial<Bill> = {}): Bill {

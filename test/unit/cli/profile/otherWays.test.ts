@@ -13,8 +13,7 @@ const OPTIONS = {
   'packed-results': false,
 };
 const { measured: MEASURED } = reportOf();
-const rateOf = (options: object): number =>
-  questionOf({ ...OPTIONS, ...options }, () => {})(MEASURED).messagesPerSecond;
+const rateOf = (options: object): number => questionOf({ ...OPTIONS, ...options })(MEASURED).messagesPerSecond;
 
 describe('traffic', () => {
   it.each([

@@ -1,12 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { peakBytes, type RunCost, runTimes } from '../../../../cli/profile/costs.ts';
 
-const run = (rows: number, threads: number, medianMs: number, spread = 0): RunCost => ({
+const run = (rows: number, threads: number, medianMs: number): RunCost => ({
   rows,
   length: 1,
   threads,
   medianMs,
-  spread,
   rowsPerSecond: (1000 * rows) / medianMs,
   peakRssBytes: rows * 1e6,
 });
@@ -36,22 +35,6 @@ describe('runTimes', () => {
     // Two threads on one core take 12 ms, on half of one 24 ms.
     const table = [run(1, 1, 10), run(1, 2, 6)];
     expect(runTimes(table, vcpus, 1).msOf(1)).toBe(ms);
-  });
-
-  it('is sure of a gain that is larger than what runs of one size differ by, and of no other', () => {
-    const sureGain = (spread: number, ms: number): number =>
-      runTimes([run(1, 1, 1, spread), run(10, 1, ms, spread)], 1, 1).sureGain;
-    expect(sureGain(0, 8)).toBeCloseTo(1.25);
-    expect(sureGain(0.3, 8)).toBeLessThan(1);
-    expect(sureGain(1.6, 0.5)).toBeGreaterThan(2);
-    expect(sureGain(50, 2)).toBeGreaterThan(1.1);
-  });
-
-  it('is no less sure for what runs on a number of threads that does not count differ by', () => {
-    const one = [run(1, 1, 1, 0.1), run(10, 1, 2.5, 0.1)];
-    const heldUp = [run(1, 2, 1, 3), run(10, 2, 2.5, 25)];
-    expect(runTimes([...heldUp, ...one], 1, 1).sureGain).toBeCloseTo((4 * 0.95) / 1.05);
-    expect(runTimes(heldUp, 1, 1).sureGain).toBeLessThan(1.1);
   });
 });
 

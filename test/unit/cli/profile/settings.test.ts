@@ -49,14 +49,6 @@ describe('settingsFor', () => {
     expect(reason).toMatch(/^batching does not pay: the best run gives 1 times .* would save calls and round trips/);
   });
 
-  it('recommends messages one at a time where runs of one size differ by more than many rows gain', () => {
-    const table = tableOf((rows) => (rows === 1 ? 8 : 6 * rows)).map((run) => ({ ...run, spread: 0.5 }));
-    const { chosen, reason, gain } = settingsFor(question({ table }));
-    expect(gain).toBeCloseTo(8 / 6);
-    expect(chosen).toMatchObject({ batchSize: 1, windowSeconds: 0 });
-    expect(reason).toMatch(/^batching is not shown to pay: the best run gives 1\.33 times /);
-  });
-
   it('gathers no longer than the budget allows', () => {
     const { chosen, candidates } = settingsFor(question({ budgetMs: 500 }));
     expect(chosen.windowSeconds).toBe(0);
