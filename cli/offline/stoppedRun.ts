@@ -12,7 +12,7 @@ import { modelDigest } from '../../lambda/onnx/weights.ts';
 import { UsageError } from '../arguments.ts';
 import { notePath, unfinishedPath } from '../textFiles.ts';
 
-/* The note of a run that was stopped, with which `--resume` goes on. */
+/* The note that a stopped run leaves. `--resume` reads it. */
 
 const SUMMARY = z.object({
   lines: z.number(),

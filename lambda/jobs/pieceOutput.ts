@@ -126,7 +126,7 @@ function countFailures(contents: Contents, { rows, single }: Results, from: numb
 const MAX_ABOUT = 2_000;
 const MAX_ERROR = 500;
 
-/** Writes the metadata of a data object in ASCII: rows, errors, and as many first errors as fit. */
+/** Writes the metadata of a data object in ASCII: rows, errors, and the first errors if there is room. */
 function aboutOf(rows: number, errors: Contents['errors'], reasons: Reasons): string {
   let about = JSON.stringify({ rows, errors });
   const told: Record<string, Reasons[string]> = {};

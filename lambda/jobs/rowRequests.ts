@@ -4,7 +4,7 @@ import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } fr
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
 import type { InputColumns, Spec } from './jobTypes.ts';
 
-/** What JSON has no word for: integers that a double cannot hold are digits, bytes base64, what is not there null. */
+/** Returns a value for JSON: digits for an integer that a double cannot hold, base64 for bytes, null for nothing. */
 export function jsonValue(_: string, value: unknown): unknown {
   if (value === undefined) return null;
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
@@ -113,7 +113,7 @@ export function refusal(column: string, datatype: Datatype, cell: unknown): stri
   return `${expected}, got an empty cell; fix that row, or say what empty cells become, as with --missing nan`;
 }
 
-/** Returns true if a line is no row: it has nothing but blanks, none of which stands between fields. */
+/** Returns true if a line is no row: it contains only blanks, and no separator. */
 export function isBlankLine(line: string, separator = ','): boolean {
   return line.trim() === '' && !line.includes(separator);
 }
