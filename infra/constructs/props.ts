@@ -37,9 +37,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
     TableStoreProps,
     BucketStoreProps {
   /**
-   * Model repository. A folder with `<name>/<version>/model.onnx` is built into the image. Hosts fetch a repository in
-   * S3 when they start: give the URI that `batchscore publish` printed, or the URI and its bucket. The function mounts
-   * a repository in a file system: give an EFS access point.
+   * Model repository: a folder, which is built into the image; the URI that `batchscore publish` printed, or the URI
+   * and its bucket, which hosts fetch when they start; or an EFS access point, which the function mounts.
    * @default none, if an `image` with models is given
    */
   readonly models?: Models;
@@ -98,16 +97,14 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   /** Existing request queue. @default a new one, with a dead-letter queue */
   readonly requestQueue?: ExistingQueue;
   /**
-   * Number of new request queues: 1 to 10 with a function, 1 to 4 with a service. They share one dead-letter queue.
-   * Each has its own event source mapping and its own quota of messages in flight, and clients spread messages over all
-   * of them.
+   * Number of new request queues: 1 to 10 with a function, 1 to 4 with a service. Each has its own event source mapping
+   * and its own quota of messages in flight. Clients spread messages over all of them.
    * @default 1
    */
   readonly shards?: number;
   /**
-   * True to have another queue, for urgent requests. They are scored before those that wait on the request queues, do
-   * not wait for the window, and share the dead-letter queue. With a function, set its `maximumConcurrency`, so that
-   * requests of the other queues never take all invocations.
+   * True to have another queue, for urgent requests, which are scored before others and do not wait for the window.
+   * With a function, set its `maximumConcurrency`, so that requests of the other queues never take all invocations.
    * @default false
    */
   readonly urgent?: boolean;
@@ -182,14 +179,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    * @default the level of the function's logging configuration, 'info'
    */
   readonly logLevel?: LogLevel;
-  /** True if X-Ray traces invocations, with the stages as subsegments. @default false */
+  /** True if X-Ray traces invocations and the state machine of jobs. @default false */
   readonly tracing?: boolean;
 
-  /**
-   * Actions of alarms, such as `new SnsAction(topic)`. If the topic is encrypted, its key must allow CloudWatch to use
-   * it.
-   * @default none: alarms only change state
-   */
+  /** Actions of alarms, such as `new SnsAction(topic)`. @default none: alarms only change state */
   readonly alarmActions?: readonly IAlarmAction[];
   /** Actions of alarms that return to OK. @default the `alarmActions` */
   readonly okActions?: readonly IAlarmAction[];
