@@ -45,7 +45,7 @@ function rowsOf(name: string): string[] {
   const rows = [...body.matchAll(MEMBER)].map(({ groups: { doc = '', name = '', isOptional, type = '' } = {} }) => {
     const words = doc.replaceAll(/\s*\n\s*\*?\s*/g, ' ').replace(/@see .*$/, '');
     const [what = '', byDefault = isOptional ? '' : 'required'] = words.split('@default').map((text) => text.trim());
-    const cells = [`\`${name}\``, `\`${type.replace(' | undefined', '')}\``, meaningOf(name, what), byDefault];
+    const cells = [`\`${name}: ${type.replace(' | undefined', '')}\``, meaningOf(name, what), byDefault];
     return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
   });
   const others = bases.split(/,\s*/).filter((base) => base !== '' && !TABLES.includes(base));
@@ -62,8 +62,8 @@ function variableOf(prop: string): string | undefined {
 it('docs/construct.md lists every prop as the code has it', () => {
   const page = docPage('construct.md');
   const listed = TABLES.reduce((text, name) => {
-    const header = `| name | type | ${name === 'Tuning' ? 'variable' : 'what it is'} | default |`;
-    const table = [header, '| --- | --- | --- | --- |', ...rowsOf(name)].join('\n');
+    const header = `| prop | ${name === 'Tuning' ? 'variable' : 'what it is'} | default |`;
+    const table = [header, '| --- | --- | --- |', ...rowsOf(name)].join('\n');
     return text.replace(new RegExp(`(?<=### ${name}\\n\\n)(?:\\|.*\\n)*`), () => `${table}\n`);
   }, page);
   expect(TABLES.filter((name) => !page.includes(`### ${name}\n\n`))).toEqual([]);
