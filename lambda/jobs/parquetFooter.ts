@@ -7,11 +7,12 @@ import {
   type SchemaElement,
   type SchemaTree,
 } from 'hyparquet';
+import { getMaxRepetitionLevel } from 'hyparquet/src/schema.js';
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { type ByteRange, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
-import { checkThrift } from './parquetPages.ts';
+import { checkThrift } from './parquetBytes.ts';
 
 /** Source of a file's bytes: the bucket of jobs, or this machine. */
 export type RangeStorage = Pick<JobStorage, 'readRange'>;
@@ -38,6 +39,7 @@ export async function readFooter(storage: RangeStorage, input: JobInput): Promis
     if (error !== undefined) throw new Error(problemsIn(error.issues.slice(0, 1), footer).join());
     checkDepth(footer);
     checkRows(footer, input.bytes);
+    checkColumns(footer);
     checkExtents(footer, input.bytes - end.byteLength);
     return footer;
   } catch (cause) {
@@ -133,6 +135,42 @@ function checkRows({ num_rows, row_groups }: FileMetaData, bytes: number): void 
   if (most > ROWS_A_BYTE * bytes) throw new Error(`${most} rows or values in ${bytes} bytes`);
 }
 
+/** Sizes of values of fixed length by their logical type. */
+const SIZES: Readonly<Record<string, number | undefined>> = { FLOAT16: 2, UUID: 16 };
+
+/** Checks that each row group has the columns of the schema, in its order, with its types, and a value in each row. */
+function checkColumns(footer: FileMetaData): void {
+  const leaves = pathsIn(parquetSchema(footer));
+  const names = new Set(leaves.map(nameOf));
+  if (names.size < leaves.length) throw new Error(`two columns of one name in ${[...names].join(', ').slice(0, 200)}`);
+  for (const path of leaves) {
+    const { type, type_length: length, logical_type: logical } = elementOf(path);
+    const size = SIZES[logical?.type ?? ''];
+    if (size !== undefined && (type !== 'FIXED_LEN_BYTE_ARRAY' || length !== size)) {
+      throw new Error(`column '${nameOf(path)}' of ${logical?.type} as ${type} of ${length} bytes`);
+    }
+  }
+  for (const [group, { num_rows: rows, columns }] of footer.row_groups.entries()) {
+    if (rows === 0n) continue;
+    if (columns.length !== leaves.length) {
+      throw new Error(`${columns.length} columns in row group ${group}, and ${leaves.length} in the schema`);
+    }
+    for (const [index, { meta_data: about }] of columns.entries()) {
+      if (about !== undefined) checkChunk(about, leaves[index] as LeafPath, rows);
+    }
+  }
+}
+
+function checkChunk({ path_in_schema, type, num_values: values }: ColumnMetaData, path: LeafPath, rows: bigint): void {
+  const [name, found] = [nameOf(path), path_in_schema.join('.')];
+  if (found !== name) throw new Error(`column '${found}' in the place of '${name}'`);
+  if (type !== elementOf(path).type)
+    throw new Error(`column '${name}' of ${type}, and ${elementOf(path).type} in the schema`);
+  if (getMaxRepetitionLevel([...path]) === 0 && values !== rows) {
+    throw new Error(`${values} values of column '${name}' in ${rows} rows`);
+  }
+}
+
 /**
  * Checks that the columns of all row groups lie before the footer and do not overlap. Row groups without rows are not
  * read, and PyArrow states no place for them.
@@ -182,8 +220,6 @@ export interface ColumnType {
   readonly elements?: ColumnKind | undefined;
   /** Parquet's name of the type, for messages: `DATE`, `LIST`, `BYTE_ARRAY`. */
   readonly name: string;
-  /** Number of leaves in the schema: 1, unless the column is nested. */
-  readonly leaves: number;
 }
 
 /** Returns name and type of each top-level column. */
@@ -194,26 +230,45 @@ export function columnsOf(footer: FileMetaData): ReadonlyMap<string, ColumnType>
     children.map((child) => {
       const { name, logical_type: logical, converted_type: converted, type } = child.element;
       const typeName = converted ?? logical?.type ?? type ?? 'STRUCT';
-      const element = elementOf(child);
+      const element = elementsOf(child);
       const ofValues = element === undefined ? 'other' : kindOf(element.element);
       const kind = empty.has(name) ? 'none' : element === child ? ofValues : 'list';
-      return [name, { kind, elements: ofValues, name: typeName, leaves: leavesOf(child) }];
+      return [name, { kind, elements: ofValues, name: typeName }];
     }),
   );
 }
 
 /** Returns the leaf of a column, or of its lists; undefined for a struct or a map. */
-function elementOf(column: SchemaTree): SchemaTree | undefined {
+function elementsOf(column: SchemaTree): SchemaTree | undefined {
   const { children, element } = column;
   if (children.length === 0) return column;
   const isList = element.converted_type === 'LIST' || element.logical_type?.type === 'LIST';
   const [repeated] = children;
   const [inner] = repeated?.children ?? [];
-  return isList && inner !== undefined && leavesOf(column) === 1 ? elementOf(inner) : undefined;
+  return isList && inner !== undefined && pathsIn(column).length === 1 ? elementsOf(inner) : undefined;
 }
 
-function leavesOf({ children }: SchemaTree): number {
-  return children.length === 0 ? 1 : children.reduce((sum, child) => sum + leavesOf(child), 0);
+/** Schema elements from the root, or a column, to a leaf: a column as the file stores it. */
+export type LeafPath = readonly SchemaTree[];
+
+function pathsIn(root: SchemaTree): readonly LeafPath[] {
+  const { children, element } = root;
+  if (children.length === 0) return element.type === undefined ? [] : [[root]];
+  return children.flatMap((child) => pathsIn(child).map((path) => [root, ...path]));
+}
+
+function elementOf(path: LeafPath): SchemaElement {
+  return (path.at(-1) as SchemaTree).element;
+}
+
+function nameOf(path: LeafPath): string {
+  return path.at(-1)?.path.join('.') ?? '';
+}
+
+/** Returns the leaves of some columns, by their names with dots. */
+export function leavesOf(footer: FileMetaData, columns: ReadonlySet<string>): ReadonlyMap<string, LeafPath> {
+  const paths = pathsIn(parquetSchema(footer)).filter(([, top]) => columns.has(top?.element.name ?? ''));
+  return new Map(paths.map((path) => [nameOf(path), path]));
 }
 
 /** Returns the columns that have no values according to their statistics. */

@@ -1,19 +1,10 @@
-import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
-import { parquetSchema } from 'hyparquet';
-import { getTreePath } from 'hyparquet/src/schema.js';
+import type { DecodedArray, FileMetaData } from 'hyparquet';
 import { messageOf } from '../core/failure.ts';
 import type { ByteRange, JobInput } from './jobFiles.ts';
 import type { JobHead, RowPiece, Span } from './jobTypes.ts';
-import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
-import {
-  budgetOf,
-  type Chunk,
-  type ColumnReader,
-  maxInflation,
-  maxValues,
-  openColumn,
-  type Spend,
-} from './parquetPages.ts';
+import { budgetOf, maxSpent, type Spend } from './parquetBudget.ts';
+import { chunksOf, type LeafPath, leavesOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
+import { type Chunk, type ColumnReader, openColumn } from './parquetPages.ts';
 import type { IdPrefix } from './rows.ts';
 import { type Table, TableBuilder } from './table.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
@@ -33,17 +24,16 @@ export function openParquet(
   let opened: Promise<Contents> | undefined;
   let group: OpenGroup | undefined;
   const decode = async (span: RowPiece): Promise<Table> => {
-    opened ??= readFooter(storage, head).then(contentsOf);
+    opened ??= readFooter(storage, head).then((footer) => contentsOf(footer, head, names));
     const contents = await opened;
     const spans = byGroup(contents, span);
     if (group?.number !== span.group) {
       const chunks = spans.flatMap((one) => chunksOf(contents.footer, one.group, names).map(spanOf));
       const file = groupFile(storage, head, chunks);
-      group = { number: span.group, file, columns: new Map(), inflation: budgetOf(maxInflation(file.bytes)) };
+      group = { number: span.group, file, columns: new Map() };
     }
     const table = new TableBuilder(head.inputs ?? [], head);
-    const spend = budgetOf(maxValues(group.file.bytes));
-    for (const one of spans) await decodeRows(group, contents, head, one, table, spend);
+    for (const one of spans) await decodeRows(group, contents, head, one, table);
     return table.finish();
   };
   return {
@@ -63,7 +53,6 @@ interface OpenGroup {
   readonly number: number;
   readonly file: GroupFile;
   readonly columns: Map<string, ColumnReader>;
-  readonly inflation: Spend;
 }
 
 /** Footer, indexed so that a row group is found without a search. */
@@ -71,19 +60,20 @@ interface Contents {
   readonly footer: FileMetaData;
   /** First row of each row group, and the total number of rows at the end. */
   readonly starts: readonly number[];
-  readonly schema: SchemaTree;
-  readonly columns: ReadonlyMap<string, SchemaTree>;
+  readonly leaves: ReadonlyMap<string, LeafPath>;
+  /** Budget of the file. */
+  readonly spend: Spend;
 }
 
-function contentsOf(footer: FileMetaData): Contents {
+function contentsOf(footer: FileMetaData, { bytes }: JobInput, names: ReadonlySet<string>): Contents {
   const starts = [0];
   let end = 0;
   for (const { num_rows } of footer.row_groups) {
     end += Number(num_rows);
     starts.push(end);
   }
-  const schema = parquetSchema(footer);
-  return { footer, starts, schema, columns: new Map(schema.children.map((column) => [column.element.name, column])) };
+  const leaves = leavesOf(footer, names);
+  return { footer, starts, leaves, spend: budgetOf(maxSpent(bytes, end * leaves.size)) };
 }
 
 interface GroupRows extends RowPiece {
@@ -111,7 +101,6 @@ async function decodeRows(
   { key, inputs = [], keep }: ParquetHead,
   span: GroupRows,
   table: TableBuilder,
-  spend: Spend,
 ): Promise<void> {
   const { start, from, to } = span;
   const rows = { from: from - start, to: to - start };
@@ -120,7 +109,7 @@ async function decodeRows(
     const before = found.get(column);
     if (before !== undefined) return before;
     try {
-      const values = await columnOf(opened, contents, span.group, column).read(rows, spend);
+      const values = await columnOf(opened, contents, span.group, column).read(rows);
       found.set(column, values);
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;
@@ -148,19 +137,18 @@ async function decodeRows(
 function columnOf(opened: OpenGroup, contents: Contents, group: number, column: string): ColumnReader {
   const key = `${group} ${column}`;
   const reader =
-    opened.columns.get(key) ?? openColumn(leavesOf(opened.file, contents, group, column), opened.inflation);
+    opened.columns.get(key) ?? openColumn(columnChunks(opened.file, contents, group, column), contents.spend);
   opened.columns.set(key, reader);
   return reader;
 }
 
-function leavesOf(file: GroupFile, { footer, schema, columns }: Contents, group: number, column: string): Chunk[] {
-  const top = columns.get(column);
-  if (top === undefined) return [];
+function columnChunks(file: GroupFile, { footer, leaves }: Contents, group: number, column: string): Chunk[] {
   return chunksOf(footer, group, new Set([column])).map((about) => {
     const span = spanOf(about);
     return {
       about,
-      path: [schema, ...getTreePath(top, about.path_in_schema.slice(1))],
+      rows: Number(footer.row_groups[group]?.num_rows),
+      path: leaves.get(about.path_in_schema.join('.')) ?? [],
       length: span.end - span.start,
       read: (start, end) => file.read(span, { start: span.start + start, end: span.start + end }),
     };
@@ -188,7 +176,6 @@ function rowsOf(table: Table, { isLast, columns }: { readonly isLast: boolean; r
 const VALUE_BYTES = 8;
 
 interface GroupFile {
-  readonly bytes: number;
   read(column: ByteRange, span: ByteRange): Promise<Uint8Array>;
 }
 
@@ -211,7 +198,6 @@ function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Byte
   const windowBytes = Math.max(MIN_WINDOW_BYTES, Math.floor(HELD_BYTES / chunks.length));
   const windows = new Map<number, { readonly span: ByteRange; readonly reading: Promise<Uint8Array> }>();
   return {
-    bytes,
     async read(column, { start, end }) {
       const run = runs.find((one) => one.start <= column.start && column.end <= one.end);
       const key = (run ?? column).start;

@@ -7,24 +7,31 @@ import { convert, DEFAULT_PARSERS } from 'hyparquet/src/convert.js';
  * times and timestamps become ISO 8601; bytes that are not UTF-8 stay bytes.
  *
  * @param path from the root of the schema to the leaf
+ * @param spend called with the assumed memory of JSON, which is parsed
  */
-export function convertValues(values: DecodedArray, path: readonly SchemaTree[]): DecodedArray {
+export function convertValues(
+  values: DecodedArray,
+  path: readonly SchemaTree[],
+  spend: (bytes: number) => void,
+): DecodedArray {
   const element = path.at(-1)?.element;
   if (element?.type === undefined) throw new Error('a column without a type');
   const read = readerOf(element);
   if (read !== undefined) return Array.from(values as ArrayLike<unknown>, read);
+  const bits = narrowBitsOf(element);
+  if (bits !== undefined && values instanceof Int32Array) return values.map(cutTo(...bits));
   return convert(values, {
     pathInSchema: [],
     element: withOlderName(element),
     type: element.type,
     codec: 'UNCOMPRESSED',
     schemaPath: [...path],
-    parsers: parsersOf(element),
+    parsers: { ...parsersOf(element), stringFromBytes: sharingTexts(), jsonFromBytes: (bytes) => jsonOf(bytes, spend) },
   });
 }
 
 export function parsersOf(element: SchemaElement): ParquetParsers {
-  return { ...DEFAULT_PARSERS, ...TEXT_PARSERS, ...momentParsers(isUtc(element)) };
+  return { ...DEFAULT_PARSERS, stringFromBytes: textOrBytes, ...momentParsers(isUtc(element)) };
 }
 
 /** Returns a converter for values that hyparquet rounds or refuses, or undefined for others. */
@@ -40,13 +47,29 @@ function readerOf({ converted_type: converted, logical_type: logical, scale = 0 
   return areBytes ? (value: unknown) => value : undefined;
 }
 
+/** Returns the bits of integers of 8 or 16, and true if they have a sign. */
+function narrowBitsOf({
+  converted_type: converted,
+  logical_type: logical,
+}: SchemaElement): [number, boolean] | undefined {
+  if (logical?.type === 'INTEGER' && logical.bitWidth < 32) return [logical.bitWidth, logical.isSigned];
+  const [, unsigned, bits] = /^(U?)INT_(8|16)$/.exec(converted ?? '') ?? [];
+  return bits === undefined ? undefined : [Number(bits), unsigned === ''];
+}
+
+/** Returns a function that cuts 32 stored bits off, as PyArrow does. */
+function cutTo(bits: number, isSigned: boolean) {
+  const rest = 32 - bits;
+  return isSigned ? (value: number) => (value << rest) >> rest : (value: number) => (value << rest) >>> rest;
+}
+
 /** Adds the older name of a date, the only one that hyparquet knows. */
 function withOlderName(element: SchemaElement): SchemaElement {
   return element.logical_type?.type === 'DATE' ? { ...element, converted_type: 'DATE' } : element;
 }
 
 /** Maximum number of decimal places, or bytes, of a number that is written out. */
-const MAX_PLACES = 1000;
+const MAX_PLACES = 100;
 
 /** Formats an unscaled integer with `places` digits after the point. */
 function decimalText(value: unknown, places: number): unknown {
@@ -92,20 +115,30 @@ function isUtc({ type, logical_type: logical }: SchemaElement): boolean {
   return type !== 'INT96' && !(logical?.type === 'TIMESTAMP' && !logical.isAdjustedToUTC);
 }
 
-const TEXT_PARSERS = {
-  stringFromBytes: textOrBytes,
-  /** Parses JSON. Returns the text if it is invalid, or too deep to be written again. */
-  jsonFromBytes(bytes: Uint8Array): unknown {
-    const text = textOrBytes(bytes);
-    try {
-      const value: unknown = JSON.parse(String(text));
-      JSON.stringify(value);
-      return value;
-    } catch {
-      return text;
-    }
-  },
-};
+/** Memory that a byte of JSON can take: a list without values has two bytes and a comma. */
+const PARSED_BYTES = 16;
+
+/** Parses JSON. Returns the text if it is invalid, or too deep to be written again. */
+function jsonOf(bytes: Uint8Array, spend: (bytes: number) => void): unknown {
+  const text = textOrBytes(bytes);
+  spend(PARSED_BYTES * bytes.length);
+  try {
+    const value: unknown = JSON.parse(String(text));
+    JSON.stringify(value);
+    return value;
+  } catch {
+    return text;
+  }
+}
+
+/** Returns a reader of texts: rows that share the bytes share the text. */
+function sharingTexts(): ParquetParsers['stringFromBytes'] {
+  let [last, text]: [Uint8Array | undefined, string | Uint8Array] = [undefined, ''];
+  return (bytes: Uint8Array) => {
+    if (bytes !== last) [last, text] = [bytes, textOrBytes(bytes)];
+    return text;
+  };
+}
 
 function textOrBytes(bytes: Uint8Array): string | Uint8Array {
   return isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString() : bytes;

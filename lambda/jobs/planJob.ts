@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ColumnMetaData, FileMetaData } from 'hyparquet';
+import type { FileMetaData } from 'hyparquet';
 import { isFailure, isTransient } from '../core/failure.ts';
 import type { ModelDescription, ModelFinder } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
@@ -34,13 +34,14 @@ import {
   type Spec,
   spansOf,
 } from './jobTypes.ts';
-import { firstObject } from './lineRows.ts';
+import { firstObject, MAX_HEADER_BYTES } from './lineRows.ts';
 import { matchColumns, matchKeys } from './matchColumns.ts';
-import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
-import { CODECS, maxInflation } from './parquetPages.ts';
+import { bytesOfValues, maxSpent } from './parquetBudget.ts';
+import { type ColumnType, chunksOf, columnsOf, leavesOf, type RangeStorage, readFooter } from './parquetFooter.ts';
+import { CODECS } from './parquetPages.ts';
 import { outputsOf } from './resultFiles.ts';
 import { arePlainObjects, rowShape, withSeparator } from './rowRequests.ts';
-import { type GoesOn, headerIn, MAX_HEADER_BYTES, readStart } from './textRows.ts';
+import { type GoesOn, headerIn, readStart } from './textRows.ts';
 
 export interface PlanEvent {
   readonly action: 'plan';
@@ -328,9 +329,8 @@ async function layOutText(
   return { parts: partsFrom(0) };
 }
 
-/** Memory of a row without its values, and of each value. */
+/** Memory of a row without its values. */
 const ROW_BYTES = 64;
-const VALUE_BYTES = 8;
 
 /**
  * Cuts Parquet into pieces of about `pieceBytes`. A piece is a range of rows in one row group, or several whole row
@@ -351,8 +351,9 @@ export async function layOutParquet(
   const inputs = matchColumns(model, [...columns.keys()], spec);
   refuseKinds(inputs, columns);
   const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
-  refuseGroups(input, footer, columns, names);
-  const pieces = cutIntoPieces(input, footer, names, pieceBytes);
+  const leaves = leavesOf(footer, names);
+  refuseGroups(input, footer, names, leaves);
+  const pieces = cutIntoPieces(input, footer, names, leaves, pieceBytes);
   return { inputs, parts: groupIntoParts(pieces, partBytes, pieceBytes) };
 }
 
@@ -377,44 +378,28 @@ function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<strin
   }
 }
 
+type Leaves = ReturnType<typeof leavesOf>;
+
 function refuseGroups(
-  { key }: JobInput,
+  { key, bytes }: JobInput,
   footer: FileMetaData,
-  columns: ReadonlyMap<string, ColumnType>,
   names: ReadonlySet<string>,
+  leaves: Leaves,
 ): void {
-  const leaves = [...names].reduce((sum, name) => sum + (columns.get(name)?.leaves ?? 0), 0);
+  const refused = (expected: string, got: string | number, cure: string) =>
+    new JobError('INVALID_JOB', `${key}: expected ${expected}, got ${got}; ${cure}`);
+  const most = maxSpent(bytes, Number(footer.num_rows) * leaves.size);
+  let size = 0;
   for (const [group, { num_rows: rows }] of footer.row_groups.entries()) {
     const chunks = chunksOf(footer, group, names);
     const codec = chunks.find((chunk) => !CODECS.includes(chunk.codec))?.codec;
-    if (codec !== undefined) {
-      throw new JobError(
-        'INVALID_JOB',
-        `${key}: expected one of ${CODECS.join(', ')}, got ${codec}; write it with another`,
-      );
+    if (codec !== undefined) throw refused(`one of ${CODECS.join(', ')}`, codec, 'write it with another');
+    if (rows > 0n && chunks.length < leaves.size) {
+      throw refused('columns that are not encrypted', `others in row group ${group}`, 'decrypt the file');
     }
-    const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
-    const contradiction = findContradiction(chunks, rows, leaves, maxInflation(bytes));
-    if (contradiction !== undefined) {
-      throw new JobError('INVALID_JOB', `${key}: expected ${contradiction} (row group ${group}); write the file again`);
-    }
+    size += chunks.reduce((sum, chunk) => sum + Number(chunk.total_uncompressed_size), 0);
+    if (size > most) throw refused(`columns that inflate to at most ${most} bytes`, size, 'write the file again');
   }
-}
-
-/** Returns how the columns of a row group contradict the footer, as "one, got another", or undefined if they do not. */
-function findContradiction(
-  chunks: readonly ColumnMetaData[],
-  rows: bigint,
-  leaves: number,
-  max: number,
-): string | undefined {
-  if (rows > 0n && chunks.length !== leaves) return `${leaves} columns that are read, got ${chunks.length}`;
-  for (const { path_in_schema: path, num_values: values, total_uncompressed_size: size } of chunks) {
-    const column = `column '${path[0]}'`;
-    if (path.length === 1 && values < rows) return `${rows} values in ${column}, got ${values}`;
-    if (size > max) return `${column} to inflate to at most ${max} bytes, got ${size}`;
-  }
-  return undefined;
 }
 
 /** Maximum number of pieces of a Parquet file. The plan lists each of them. */
@@ -424,6 +409,7 @@ function cutIntoPieces(
   { key }: JobInput,
   footer: FileMetaData,
   names: ReadonlySet<string>,
+  leaves: Leaves,
   pieceBytes: number,
 ): RowPiece[] {
   const pieces: RowPiece[] = [];
@@ -435,9 +421,11 @@ function cutIntoPieces(
     if (rows === 0) continue;
     const chunks = chunksOf(footer, group, names);
     const stored = chunks.reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
-    const values = chunks.reduce((sum, one) => sum + Number(one.num_values), 0);
+    const values = chunks.reduce((sum, { path_in_schema: path, num_values }) => {
+      return sum + bytesOfValues(leaves.get(path.join('.')) ?? [], rows, Number(num_values));
+    }, 0);
     // A dictionary stores a value once, but each row of it takes memory.
-    const rowBytes = Math.max(ROW_BYTES + (VALUE_BYTES * values) / rows, stored / rows);
+    const rowBytes = Math.max(ROW_BYTES + values / rows, stored / rows);
     const last = pieces.at(-1);
     if (last !== undefined && bytesOfWhole + rows * rowBytes <= pieceBytes) {
       pieces[pieces.length - 1] = { ...last, to: start + rows };

@@ -60,14 +60,14 @@ export class Table implements Rows {
     const { kept } = this.#columns;
     // A line that is no row has no values.
     if (kept.every(([, values]) => values[at] === undefined)) return undefined;
-    const entries = kept.map(([name, values]) => `${JSON.stringify(name)}:${JSON.stringify(values[at], jsonValue)}`);
+    const entries = kept.map(([name, values]) => `${JSON.stringify(name)}:${jsonOf(values[at])}`);
     return `{${entries.join(',')}}`;
   }
 
   /** Returns the value of a kept column, as JSON has it. Undefined if the line is no row. */
   keptValue(column: number, row: number): unknown {
-    const value = jsonValue('', this.#columns.kept[column]?.[1][this.#from + row]);
-    return typeof value === 'object' && value !== null ? JSON.parse(JSON.stringify(value, jsonValue)) : value;
+    const value = this.#columns.kept[column]?.[1][this.#from + row];
+    return value instanceof KeptJson ? JSON.parse(value.text) : jsonValue('', value);
   }
 
   /** Returns the assumed memory of a row: its elements and kept values. */
@@ -167,8 +167,21 @@ function startOf({ lists }: TableInput, at: number, width: number): number {
 const BYTES_A_VALUE = 8;
 
 function lengthOf(value: unknown): number {
-  if (typeof value === 'string' || value instanceof Uint8Array) return value.length;
-  return typeof value === 'object' && value !== null ? JSON.stringify(value, jsonValue).length : BYTES_A_VALUE;
+  if (value instanceof KeptJson) return value.text.length;
+  return typeof value === 'string' || value instanceof Uint8Array ? value.length : BYTES_A_VALUE;
+}
+
+/** List or object of a kept column. It is written several times, and rows may share it. */
+class KeptJson {
+  readonly text: string;
+
+  constructor(value: object) {
+    this.text = JSON.stringify(value, jsonValue);
+  }
+}
+
+function jsonOf(value: unknown): string {
+  return value instanceof KeptJson ? value.text : JSON.stringify(jsonValue('', value));
 }
 
 /** Maximum bytes of elements in one request, unless one row has more. */
@@ -184,6 +197,7 @@ export class TableBuilder {
   readonly #ids: number[] = [];
   readonly #idPrefix: string;
   readonly #failures = new Map<number, Failure>();
+  #last: { readonly value: object; readonly json: KeptJson } | undefined;
 
   constructor(inputs: readonly InputColumns[], { keep, missing, idPrefix = '' }: TableOptions) {
     this.#idPrefix = idPrefix;
@@ -219,7 +233,13 @@ export class TableBuilder {
   }
 
   keep(row: number, column: number, value: unknown): void {
-    (this.#kept[column]?.[1] as unknown[])[row] = value ?? null;
+    const isJson = typeof value === 'object' && value !== null && !(value instanceof Uint8Array);
+    (this.#kept[column]?.[1] as unknown[])[row] = isJson ? this.#jsonOf(value) : (value ?? null);
+  }
+
+  #jsonOf(value: object): KeptJson {
+    if (value !== this.#last?.value) this.#last = { value, json: new KeptJson(value) };
+    return this.#last.json;
   }
 
   finish(): Table {

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { parquetMetadataAsync } from 'hyparquet';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import type { JobStorage } from '../../../lambda/jobs/jobFiles.ts';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { type JobOptions, jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
-import { withFooter } from '../../helpers/parquetFile.ts';
+import { dataPage, parquetFile, plain, withFooter } from '../../helpers/parquetFile.ts';
 import { echoModel, inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 type Row = Record<string, unknown>;
@@ -106,6 +107,47 @@ describe('a job of Parquet', () => {
       expect(rows.filter(({ code }) => code !== undefined).length).toBe(9);
     },
   );
+
+  it.each([
+    'DELTA_BINARY_PACKED',
+    'DELTA_LENGTH_BYTE_ARRAY',
+    'DELTA_BYTE_ARRAY',
+    'BYTE_STREAM_SPLIT',
+    'PLAIN',
+  ] as const)('reads a page of %s piece after piece, and from a piece on', async (encoding) => {
+    const isText = encoding.endsWith('ARRAY') || encoding === 'PLAIN';
+    const data = Array.from({ length: 400 }, (_, row) => {
+      if (row % 7 === 3) return null;
+      return isText ? `text ${'of a row '.repeat(row % 5)}${(row * row) % 97}` : ((row * row) % 97) - row;
+    });
+    const type = isText ? 'STRING' : 'INT32';
+    const x = { name: 'x', data: Int32Array.from(data.keys()), type: 'INT32' as const };
+    const kept = { name: 'kept', data, type, encoding, nullable: true } as const;
+    const file = Buffer.from(parquetWriteBuffer({ columnData: [x, kept], pageSize: 2 ** 20 }));
+    const models = repositoryOf(echoModel('INT32', []));
+    const job = { models, spec: { inputs: { in: ['x'] }, keep: ['kept'] }, partBytes: 3_000, pieceBytes: 1_000 };
+    const rows = await runJob(jobOfParquet(file, job));
+    expect(rows.map((row) => Object(row.kept).kept)).toEqual(data);
+  });
+
+  it('cuts integers off to the bits that the file says they have, as PyArrow does', async () => {
+    const cases = [
+      ['UINT_8', [300, -1, 5], [44, 255, 5]],
+      ['INT_8', [300, 128, -5], [44, -128, -5]],
+      ['UINT_16', [70_000, -1, 5], [4_464, 65_535, 5]],
+      ['INT_16', [70_000, 32_768, -5], [4_464, -32_768, -5]],
+    ] as const;
+    const columns = cases.map(([name, values]) => ({
+      ...{ name, type: 'INT32' as const, converted_type: name },
+      pages: [dataPage(3, plain(Int32Array.from(values)))],
+    }));
+    const models = repositoryOf(echoModel('INT32', []));
+    const asked = { inputs: { in: ['UINT_8'] }, keep: cases.map(([name]) => name) };
+    const rows = await runJob(jobOfParquet(parquetFile(3, columns), { models, spec: asked }));
+    expect(rows.map(({ kept }) => kept)).toEqual(
+      [0, 1, 2].map((row) => Object.fromEntries(cases.map(([name, , expected]) => [name, expected[row]]))),
+    );
+  });
 
   it('passes over row groups without rows, for whose columns PyArrow states no place', async () => {
     const file = withFooter(fileOf('groups'), ({ row_groups: groups }) => {
