@@ -7,7 +7,7 @@ import type { ScorerChild } from './scorerChild.ts';
 /** Pauses before another attempt to start a process. */
 const RETRY_MS = { first: 200, longest: 5_000 };
 
-/** Start of a process in a lane: `next` after a lost one, `beside` a working one. */
+/** Start of a process in a lane: the `first` one, the `next` after a lost one, or one `beside` a working one. */
 export type StartOf = 'first' | 'next' | 'beside';
 
 /** Sequence of processes, one at a time. */
@@ -31,16 +31,18 @@ export interface Lane {
 /**
  * @param start starts a process
  * @param warn takes the reason why a process cannot be started, except for the first one
- * @param idleMs idle time after which a process ends. @default it never ends, and is replaced when it is lost
+ * @param rest idle time after which the lane ends its process, and starts a `first` one when it is used again.
+ *   @default its process never ends, and is replaced when it is lost
  */
 export function createLane(
   start: (how: StartOf) => ScorerChild,
   warn: (message: string) => void,
-  idleMs?: number,
+  rest?: { readonly afterMs: number; begins(): void },
 ): Lane {
   let current: ScorerChild | undefined;
   let isClosed = false;
-  let wasOpen = idleMs !== undefined;
+  let wasOpen = rest !== undefined;
+  let isFirst = true;
   let held = 0;
   let failures = 0;
   let retryAt = 0;
@@ -63,7 +65,7 @@ export function createLane(
         void child.ended.then(() => {
           const wasCurrent = current === child;
           forget();
-          if (wasCurrent && !isClosed && idleMs === undefined) tryNext();
+          if (wasCurrent && !isClosed && rest === undefined) tryNext();
         });
       },
       (error: unknown) => {
@@ -74,14 +76,25 @@ export function createLane(
   };
   const tryNext = (): void => {
     try {
-      take(start('next'));
+      take(start(isFirst ? 'first' : 'next'));
+      isFirst = false;
     } catch (error) {
       failed(error);
     }
   };
+  const end = (): Promise<void> | undefined => {
+    isFirst = true;
+    rest?.begins();
+    return current?.end();
+  };
+  const endWhenIdle = (): void => {
+    if (rest === undefined) return;
+    idle = setTimeout(() => (current?.isBusy() ? endWhenIdle() : void end()), rest.afterMs).unref();
+  };
   return {
     first() {
       take(start('first'));
+      isFirst = false;
       return (current as ScorerChild).opened;
     },
     async open(signal) {
@@ -94,7 +107,7 @@ export function createLane(
         if (child === undefined) continue;
         await waitOrAbort(Promise.allSettled([child.opened]), signal);
         if (current !== child || child.hasEnded() || signal.aborted) continue;
-        if (idleMs !== undefined) idle = setTimeout(() => void child.end(), idleMs).unref();
+        endWhenIdle();
         return child;
       }
       return undefined;
@@ -114,7 +127,7 @@ export function createLane(
     async close() {
       isClosed = true;
       clearTimeout(idle);
-      await current?.end();
+      await end();
     },
   };
 }

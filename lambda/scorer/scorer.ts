@@ -12,7 +12,7 @@ import type {
   Told,
 } from './frames.ts';
 import { createLane, createTurns, type Lane, type StartOf } from './lanes.ts';
-import { type ScorerChild, startChild } from './scorerChild.ts';
+import { type ScorerChild, type StartedChild, startChild } from './scorerChild.ts';
 import { type CallContext, ScoringCall } from './scoringCall.ts';
 
 /** Models of a host, in a process of their own. The host survives whatever a request does to that process. */
@@ -63,14 +63,19 @@ const BROKEN_MS = 60_000;
 const IDLE_MS = 60_000;
 const MAX_SLOW_KEYS = 10_000;
 
-let early: ReturnType<typeof startChild> | undefined;
+let early: StartedChild | undefined;
 
 /** Starts the process of the next scorer, which loads its code while the host loads its own. */
 export function startScorerEarly(): void {
+  early ??= tryToStart(freeBytes(0));
+}
+
+/** Starts a process that is not needed yet. If that fails, it is tried again, and reported, when it is needed. */
+function tryToStart(maxBytes: number): StartedChild | undefined {
   try {
-    early ??= startChild(freeBytes(0));
+    return startChild(maxBytes);
   } catch {
-    // `openScorer` tries again and reports the error.
+    return undefined;
   }
 }
 
@@ -85,8 +90,9 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
   const health = createHealth((broken) => {
     for (const lane of [shared, own]) lane.current()?.leaveAlone(broken);
   });
-  const start = (lane: Lane | undefined, heldByOthers: number, which: StartOf): ScorerChild => {
-    return startOpening(options, heldByOthers, {
+  let spare: StartedChild | undefined;
+  const start = (lane: Lane | undefined, started: StartedChild, which: StartOf): ScorerChild => {
+    return openIn(started, options, {
       which,
       mismatches,
       broken: health.broken(),
@@ -94,8 +100,27 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
       onHang: lane && (async () => (opened.models.length > 1 && fitsTwice() ? lane.replace() : undefined)),
     });
   };
-  const shared: Lane = createLane((which) => start(shared, own.heldBytes(), which), warn);
-  const own: Lane = createLane(() => start(undefined, shared.heldBytes(), 'next'), warn, IDLE_MS);
+  const shared: Lane = createLane((which) => {
+    const started = early ?? startChild(freeBytes(own.heldBytes()));
+    early = undefined;
+    return start(shared, started, which);
+  }, warn);
+  const startOwn = (which: StartOf): ScorerChild => {
+    // Before the process holds anything, so that the spare one is allowed as much.
+    const maxBytes = freeBytes(shared.heldBytes());
+    const child = start(undefined, spare ?? startChild(maxBytes), 'next');
+    // Where one request has ended its process, another may: the next process loads its code meanwhile.
+    const heldBytes = shared.heldBytes() + own.heldBytes();
+    spare = which === 'next' && freeBytes(heldBytes) > shared.heldBytes() ? tryToStart(maxBytes) : undefined;
+    return child;
+  };
+  const own: Lane = createLane(startOwn, warn, {
+    afterMs: IDLE_MS,
+    begins() {
+      spare?.end();
+      spare = undefined;
+    },
+  });
   const fitsTwice = (): boolean => freeBytes(shared.heldBytes()) > shared.heldBytes();
   const opened = await shared.first();
   let isClosed = false;
@@ -150,8 +175,9 @@ interface Starting {
   readonly onHang: (() => Promise<void>) | undefined;
 }
 
-/** Starts a process, or uses the one that was started early, and opens the models in it. */
-function startOpening(
+/** Opens the models in a process. */
+function openIn(
+  started: StartedChild,
   {
     repository,
     load,
@@ -165,12 +191,9 @@ function startOpening(
     assigned,
     loaded,
   }: ScorerOptions,
-  heldByOthers: number,
   { which, mismatches, broken, onHang }: Starting,
 ): ScorerChild {
-  const open = early ?? startChild(freeBytes(heldByOthers));
-  early = undefined;
-  return open({
+  return started.open({
     opening: {
       repository:
         'path' in repository ? repository : { ...repository, preload: which !== 'next' && repository.preload },

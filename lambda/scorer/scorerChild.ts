@@ -104,19 +104,28 @@ const ABORTED_MS = 5_000;
 /** Maximum time to open the models of a process. */
 const MAX_OPENING_MS = 900_000;
 
+/** Process that loads its code while it waits for the models to open. */
+export interface StartedChild {
+  open(options: ChildOptions): ScorerChild;
+  /** Ends it without opening models. */
+  end(): void;
+}
+
 /**
- * Starts a process, which loads its code while it waits for the models to open.
+ * Starts a process.
  *
  * @param maxBytes memory that it may allocate: a run that needs more fails, without harm to scorer or host
- * @returns a function that opens the models in it
  * @throws Error if the system cannot start a process
  */
-export function startChild(maxBytes: number): (options: ChildOptions) => ScorerChild {
+export function startChild(maxBytes: number): StartedChild {
   const system = spawnScorer(maxBytes);
   holdHost(system, false);
-  return (options) => {
-    if (!system.isLimited) options.warn(NO_SHELL);
-    return new ScorerChild(system, options);
+  return {
+    open(options) {
+      if (!system.isLimited) options.warn(NO_SHELL);
+      return new ScorerChild(system, options);
+    },
+    end: () => void system.child.kill('SIGKILL'),
   };
 }
 
@@ -184,6 +193,10 @@ export class ScorerChild {
 
   hasEnded(): boolean {
     return this.#isEnded;
+  }
+
+  isBusy(): boolean {
+    return this.#calls.size > 0;
   }
 
   /** Returns the bytes that it holds, or 0 if unknown. */

@@ -150,7 +150,14 @@ async function startHost(sqs: StrictSqs, name: HostName, options: HostOptions, i
     const byId = new Map(sqs.history(requests).map((one) => [one.messageId, one]));
     return ids.map((id) => byId.get(id)).filter((one) => one !== undefined);
   };
-  const written = (): Answer[] => sqs.history(results).flatMap(({ body }) => [JSON.parse(body)].flat(2));
+  const answersRead: Answer[] = [];
+  let messagesRead = 0;
+  const written = (): Answer[] => {
+    const more = sqs.history(results, messagesRead);
+    messagesRead += more.length;
+    for (const { body } of more) answersRead.push(...[JSON.parse(body)].flat(2));
+    return [...answersRead];
+  };
   return {
     requests,
     results,

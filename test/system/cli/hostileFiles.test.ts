@@ -93,6 +93,9 @@ const struct = (values: number): Buffer =>
     },
   );
 
+/** Not by its pages, which are read later. */
+const BY_ITS_FOOTER =
+  /in\.parquet: expected (Parquet, got bytes that are not \(.*\)|columns that inflate to at most \d+ bytes, got \d+); write the file again\n$/;
 const FOOTERS: Readonly<Record<string, Buffer>> = {
   'ten billion rows': lie((footer) => rowsOf(footer, BILLIONS)),
   'ten billion rows in all, three in its row group': lie((footer) => {
@@ -487,7 +490,7 @@ describe('a hostile file of less than 10 kB', () => {
 
   it.each(Object.entries(FOOTERS))('is refused before anything is scored: a footer with %s', async (_, file) => {
     const scored = await score('in.parquet', file);
-    expect(scored).toMatchObject({ code: 1, said: expect.stringMatching(/in\.parquet: expected .*, got .*\n$/) });
+    expect(scored).toMatchObject({ code: 1, said: expect.stringMatching(BY_ITS_FOOTER) });
     await expectCheap(scored);
   });
 
