@@ -96,7 +96,13 @@ export async function runMicroBatch(
   const { model, rows, paddedRows, paddedLength } = batch;
   const details = { model: model.name, version: model.version, rows };
   const startedAt = now();
-  const inputs = stack(batch);
+  let inputs: readonly Tensor[];
+  try {
+    inputs = stack(batch);
+  } catch (error) {
+    if (error instanceof OutOfMemoryError) return outOfMemory(batch, error, call);
+    throw error;
+  }
   const stackedAt = now();
   observer.stage?.('stack', startedAt, stackedAt, details);
   const end = call.schedule.begin(model, expectedMs);
@@ -124,7 +130,7 @@ async function run(
   call: Call,
   device: number | undefined,
 ): Promise<RunResult | Failure> {
-  const { observer, memory } = call.deps;
+  const { observer } = call.deps;
   const { model, parts } = batch;
   let end: (() => void) | undefined;
   const onStart = (): void => {
@@ -143,16 +149,17 @@ async function run(
       observer.problem(error);
       return failure('MODEL_UNAVAILABLE', error.message, { of: `model '${model.name}'`, kind: 'refused' });
     }
-    if (error instanceof OutOfMemoryError) {
-      observer.problem(error);
-      // The need of a single request does not tell how many fit together.
-      if (parts.length > 1) memory.ranOut(model, elementsIn(batch));
-      return failure('OUT_OF_MEMORY', error.message);
-    }
-    return runFailed(batch, error);
+    return error instanceof OutOfMemoryError ? outOfMemory(batch, error, call) : runFailed(batch, error);
   } finally {
     end?.();
   }
+}
+
+function outOfMemory(batch: MicroBatch, error: OutOfMemoryError, { deps: { observer, memory } }: Call): Failure {
+  observer.problem(error);
+  // The need of a single request does not tell how many fit together.
+  if (batch.parts.length > 1) memory.ranOut(batch.model, elementsIn(batch));
+  return failure('OUT_OF_MEMORY', error.message);
 }
 
 /** Creates the failure of a single request. For several requests it is never reported, because the run is halved. */

@@ -392,7 +392,8 @@ function encode(
   try {
     return encoder.encode(replies.keyOf(request), request, fromRow);
   } catch (error) {
-    const message = `the answer cannot be written: ${reasonOf(error)}; send fewer rows in a request`;
+    const reason = error instanceof RangeError ? 'it is longer than any text' : reasonOf(error);
+    const message = `the answer cannot be written: ${reason}; send fewer rows in a request`;
     return failure('RESULT_TOO_LARGE', message);
   }
 }

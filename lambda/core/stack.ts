@@ -1,6 +1,6 @@
 import { type Failure, failure, isFailure } from './failure.ts';
 import type { MicroBatch, Part, RequestInput } from './microBatch.ts';
-import { axisInModel, shapeInModel, type TensorSpec } from './model.ts';
+import { axisInModel, OutOfMemoryError, shapeInModel, type TensorSpec } from './model.ts';
 import {
   allocate,
   allocateTogether,
@@ -21,6 +21,8 @@ import {
  * Stacks inputs into one tensor per model input, `[paddedRows, …]`: the rows of all parts, then padding. On a ragged
  * axis, each part is padded with the model's pad value. A padding row repeats the last real row, so that a model sees
  * only real rows.
+ *
+ * @throws OutOfMemoryError
  */
 export function stack(batch: MicroBatch): Tensor[] {
   const { inputs, allocate: room = allocateTogether } = batch.model;
@@ -29,12 +31,11 @@ export function stack(batch: MicroBatch): Tensor[] {
     const { shape } = inputOf(batch.parts[0], index);
     return ragged === undefined ? shape : withSize(shape, ragged.axis, batch.paddedLength);
   });
-  const arrays = room(
-    inputs.map(({ datatype }, index) => ({
-      datatype,
-      length: batch.paddedRows * elementsPerRow(shapes[index] as readonly number[]),
-    })),
-  );
+  const sizes = inputs.map(({ datatype }, index) => ({
+    datatype,
+    length: batch.paddedRows * elementsPerRow(shapes[index] as readonly number[]),
+  }));
+  const arrays = orOutOfMemory(() => room(sizes));
   return inputs.map(({ name, datatype }, index) => {
     const ragged = batch.model.ragged?.inputs[index];
     const [padded, data] = [shapes[index] as readonly number[], arrays[index] as TensorData];
@@ -55,6 +56,14 @@ export function stack(batch: MicroBatch): Tensor[] {
     }
     return { name, datatype, shape: withRows(padded, batch.paddedRows), data };
   });
+}
+
+function orOutOfMemory<T>(allocateAll: () => T): T {
+  try {
+    return allocateAll();
+  } catch (error) {
+    throw error instanceof RangeError ? new OutOfMemoryError(error.message, { cause: error }) : error;
+  }
 }
 
 function copyElements(

@@ -130,10 +130,27 @@ export function datatypeOfOnnxType(onnxType: string): Datatype | undefined {
   return (Object.keys(DATATYPES) as Datatype[]).find((name) => DATATYPES[name].onnxType === onnxType);
 }
 
-/** Returns an array of `length` zeros, or empty strings for BYTES. */
+/**
+ * Returns an array of `length` zeros, or empty strings for BYTES.
+ *
+ * @throws RangeError if there is no memory for it
+ */
 export function allocate(datatype: Datatype, length: number): TensorData {
   const info = DATATYPES[datatype];
-  return info.kind === 'string' ? new Array<string>(length).fill('') : new info.array(length);
+  try {
+    return info.kind === 'string' ? new Array<string>(length).fill('') : new info.array(length);
+  } catch (cause) {
+    throw new RangeError(`${length} elements of ${datatype} do not fit into memory`, { cause });
+  }
+}
+
+/** @throws RangeError if there is no memory for it */
+export function allocateBuffer(bytes: number): ArrayBuffer {
+  try {
+    return new ArrayBuffer(bytes);
+  } catch (cause) {
+    throw new RangeError(`inputs of ${bytes} bytes do not fit into memory`, { cause });
+  }
 }
 
 /** Datatype and number of elements of an array. */
@@ -153,7 +170,7 @@ const LINE_BYTES = 64;
  */
 export function allocateTogether(
   sizes: readonly ArraySize[],
-  memory: (bytes: number) => ArrayBuffer = (bytes) => new ArrayBuffer(bytes),
+  memory: (bytes: number) => ArrayBuffer = allocateBuffer,
 ): TensorData[] {
   const starts: number[] = [];
   let bytes = 0;

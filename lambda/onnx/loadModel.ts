@@ -15,6 +15,7 @@ import {
 } from '../core/model.ts';
 import {
   type ArraySize,
+  allocateBuffer,
   allocateTogether,
   DATATYPES,
   type Datatype,
@@ -400,7 +401,7 @@ function createBufferPool(devices: number): BufferPool {
       allocateTogether(sizes, (bytes) => {
         const found = free.findIndex((buffer) => buffer.byteLength === bytes);
         const [buffer] = found < 0 ? [] : free.splice(found, 1);
-        return buffer ?? new ArrayBuffer(bytes);
+        return buffer ?? allocateBuffer(bytes);
       }),
     giveBack(buffers) {
       free = [...buffers, ...free].slice(0, MAX_BUFFERS * devices);

@@ -416,11 +416,12 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
 class UnbatchedOutput extends Error {}
 
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
-  const inputs = shapesAt(model, rows, sizes, 1).map((shape, index): Tensor => {
-    const { name, datatype } = model.inputs[index] as TensorSpec;
-    return { name, datatype, shape, data: allocate(datatype, elementCount(shape)) };
-  });
+  const shapes = shapesAt(model, rows, sizes, 1);
   try {
+    const inputs = model.inputs.map(({ name, datatype }, index): Tensor => {
+      const shape = shapes[index] as readonly number[];
+      return { name, datatype, shape, data: allocate(datatype, elementCount(shape)) };
+    });
     return await model.run(inputs);
   } catch (error) {
     if (error instanceof RunOverdueError) throw error;

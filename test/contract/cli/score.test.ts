@@ -371,6 +371,15 @@ describe('what is scored or submitted', () => {
     expect(bytes).toBeUndefined();
   });
 
+  it('says that the padded run of a request is too large for the memory', async () => {
+    writeFileSync(inFolder('model.onnx'), identityModel('FP32', [2 ** 40, 4]));
+    writeFileSync(inFolder('in.jsonl'), '{"x":[1,2,3,4]}');
+    const { code, stdout } = await batchscore(['score', inFolder('model.onnx'), inFolder('in.jsonl')]);
+    expect(code).toBe(3);
+    const error = /but inputs of 17592186044416 bytes do not fit into memory; send fewer rows, or deploy more memory$/;
+    expect(JSON.parse(stdout)).toMatchObject({ code: 'OUT_OF_MEMORY', error: expect.stringMatching(error) });
+  });
+
   it.each(['in.txt', 'in.txt.gz'])('says how much of it was read: %s', async (name) => {
     const content = randomBytes(4_000_000).toString('base64');
     writeFileSync(inFolder(name), name.endsWith('.gz') ? gzipSync(content) : content);

@@ -1,6 +1,8 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
-import { freePort } from '../../helpers/command.ts';
+import { freePort, REPOSITORY } from '../../helpers/command.ts';
 import { deployment, SLOW, slow, until } from '../../helpers/hosts.ts';
 
 const server = useSqsServer();
@@ -12,6 +14,30 @@ const TWO_AT_A_TIME = { BATCHSCORE_BATCH_SIZE: '2', BATCHSCORE_PIPELINE_DEPTH: '
 const SAME_PRESS_MS = 250;
 
 describe('a worker that is told to end', () => {
+  it('ends when npm run, which has started it, is told to', async () => {
+    const endpoint = `http://127.0.0.1:${await freePort()}`;
+    const npm = spawn('npm', ['run', '-s', 'worker'], {
+      cwd: REPOSITORY,
+      env: {
+        ...process.env,
+        ...{ AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' },
+        AWS_ENDPOINT_URL: endpoint,
+        BATCHSCORE_REQUEST_QUEUE_URL: `${endpoint}/000000000000/requests`,
+        BATCHSCORE_RESULT_QUEUE_URL: `${endpoint}/000000000000/results`,
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+      detached: true,
+    });
+    try {
+      await once(npm.stdout, 'data');
+      npm.kill('SIGTERM');
+      // Its stdout closes when the last process that inherited it ends.
+      await once(npm, 'close');
+    } finally {
+      if (npm.stdout.readable) process.kill(-Number(npm.pid), 'SIGKILL');
+    }
+  });
+
   it('scores what it holds while there is time, what waits included, and takes no more', async () => {
     const { requestQueueUrl, start, results } = await deployment(server, {
       models: SLOW,
