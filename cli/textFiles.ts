@@ -5,8 +5,11 @@ import { dirname } from 'node:path';
 import { addAbortSignal, pipeline, Readable } from 'node:stream';
 import { pipeline as pipelineDone } from 'node:stream/promises';
 import { getSystemErrorMessage } from 'node:util';
-import { createGunzip } from 'node:zlib';
-import { hasCode, messageOf } from '../lambda/core/failure.ts';
+import { createGunzip, type Gunzip } from 'node:zlib';
+import { type Failure, hasCode, isFailure, messageOf } from '../lambda/core/failure.ts';
+import { shareOfMemory } from '../lambda/core/limits.ts';
+import { ownMemoryMb } from '../lambda/hosts/config.ts';
+import { type LineLimit, lineLimit } from '../lambda/jobs/lineRows.ts';
 import { isBlankLine } from '../lambda/jobs/rowRequests.ts';
 import { UsageError } from './arguments.ts';
 
@@ -153,8 +156,9 @@ export interface InputFile {
   readonly bytes: number | undefined;
   /** Time of the last modification, in milliseconds since 1970. Undefined for stdin and pipes. */
   readonly modifiedMs: number | undefined;
-  /** Returns the share of the file in its first `bytes` of text. Undefined for stdin and pipes. */
-  readonly shareOf: (bytes: number) => number | undefined;
+  /** Returns the share of the file that was read, from 0 to 1. Undefined for stdin and pipes. */
+  readonly share: () => number | undefined;
+  readonly lineLimit: LineLimit;
   /** Reads the bytes from `start` to before `end` of a file whose size is known. */
   readonly readRange: (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>;
   /** Returns how the file differs from that of the start, or undefined. Rows of both may be mixed, or its end missing. */
@@ -176,8 +180,9 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
       await file.close();
     }
   };
-  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined, change: async () => undefined };
-  if (path === '-') return { stream: stdin, ...unsized, readRange };
+  const unsized = { bytes: undefined, modifiedMs: undefined, share: () => undefined, change: async () => undefined };
+  const limitOf = (compressedBytes?: number) => lineLimit(shareOfMemory(ownMemoryMb()), compressedBytes);
+  if (path === '-') return { stream: stdin, ...unsized, lineLimit: limitOf(), readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
     const got = typeof found === 'string' ? found : found.isDirectory() ? 'a folder' : 'no file';
@@ -188,27 +193,35 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
     throw new Error(`${path}: expected a file that can be read, got: ${reason}; check its permissions`, { cause });
   });
   let file: ReadStream | undefined;
+  let gunzip: Gunzip | undefined;
   let stream: Readable | undefined;
   const isPacked = path.endsWith('.gz');
-  let unpackedBytes = 0;
+  const openStream = (): Readable => {
+    file = createReadStream(path);
+    if (!isPacked) return file;
+    gunzip = createGunzip();
+    // An error in either stream ends the other, and the reader receives it.
+    return Readable.from(
+      unpacked(
+        path,
+        pipeline(file, gunzip, () => {}),
+      ),
+    );
+  };
   return {
     get stream() {
-      file ??= createReadStream(path);
-      // An error in either stream ends the other, and the reader receives it.
-      const unpack = () => pipeline(file as ReadStream, createGunzip(), () => {});
-      stream ??= isPacked ? Readable.from(unpacked(path, unpack(), (bytes) => (unpackedBytes += bytes))) : file;
+      stream ??= openStream();
       return stream;
     },
+    lineLimit: limitOf(isPacked ? found.size : undefined),
     readRange,
     // A pipe, such as a shell's <(command), has no size.
     ...(found.isFile()
       ? {
           bytes: found.size,
           modifiedMs: found.mtimeMs,
-          shareOf(bytes) {
-            const ofText = isPacked ? (bytes / unpackedBytes) * (file?.bytesRead ?? 0) : bytes;
-            return Math.min(1, ofText / found.size);
-          },
+          // A file that another process writes to may be longer by now.
+          share: () => Math.min(1, (gunzip?.bytesWritten ?? file?.bytesRead ?? 0) / found.size),
           async change() {
             const now = await stat(path).catch(() => undefined);
             if (now?.size === found.size && now.mtimeMs === found.mtimeMs) return undefined;
@@ -220,16 +233,9 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
   };
 }
 
-async function* unpacked(
-  path: string,
-  gunzip: AsyncIterable<Buffer>,
-  count: (bytes: number) => void,
-): AsyncGenerator<Buffer> {
+async function* unpacked(path: string, gunzip: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   try {
-    for await (const chunk of gunzip) {
-      count(chunk.length);
-      yield chunk;
-    }
+    yield* gunzip;
   } catch (cause) {
     throw new Error(`${path}: expected a gzipped file, got: ${messageOf(cause)}; was it cut short?`, { cause });
   }
@@ -237,8 +243,6 @@ async function* unpacked(
 
 const NEWLINE = 10;
 const NOTHING = Buffer.alloc(0);
-/** Maximum size of a line, or of a row in an array. Each is held in memory as a whole. */
-export const MAX_LINE_BYTES = 256 * 1024 * 1024;
 const BYTE_ORDER_MARK = '\uFEFF';
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -250,7 +254,8 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  */
 export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
   let number = 0;
-  for await (const text of textsOf(stream, () => number)) {
+  for await (const text of textsOf(stream, lineLimit(Number.POSITIVE_INFINITY), () => number)) {
+    if (isFailure(text)) throw failedLine(text, number + 1);
     const lines = text.split('\n');
     if (text.endsWith('\n')) lines.pop();
     number += lines.length;
@@ -258,16 +263,24 @@ export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGen
   }
 }
 
+/** Returns the error of a line that cannot be read. */
+export function failedLine({ message }: Failure, number: number): Error {
+  return new Error(message.replace(/^line/, `line ${number}`));
+}
+
 /**
- * Yields texts of whole lines, with their ends. It omits a byte order mark at the start.
+ * Yields texts of whole lines, with their ends, and a failure in place of each line that is too long. It omits a byte order
+ * mark at the start.
  *
- * @param linesBefore returns the number of lines in the texts before
- * @throws Error naming the line that is not UTF-8 or is too long
+ * @param stream chunks that are shorter than the limit
+ * @param linesBefore returns the number of lines before
+ * @throws Error naming the line that is not UTF-8
  */
 export async function* textsOf(
   stream: AsyncIterable<Buffer | string>,
+  limit: LineLimit,
   linesBefore: () => number,
-): AsyncGenerator<string> {
+): AsyncGenerator<string | Failure> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
   let isStart = true;
@@ -281,19 +294,25 @@ export async function* textsOf(
     return own;
   };
   for await (const chunk of stream) {
-    const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk);
+    let bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk);
+    const first = bytes.indexOf(NEWLINE);
+    if (pendingBytes + (first < 0 ? bytes.length : first) > limit.bytes) {
+      pending = [];
+      pendingBytes += bytes.length;
+      if (first < 0) continue;
+      yield limit.failure;
+      pendingBytes = 0;
+      bytes = bytes.subarray(first + 1);
+    }
     const end = bytes.lastIndexOf(NEWLINE) + 1;
     if (end > 0) yield take(bytes.subarray(0, end));
     const rest = bytes.subarray(end);
     if (rest.length === 0) continue;
     pending.push(rest);
     pendingBytes += rest.length;
-    if (pendingBytes > MAX_LINE_BYTES) {
-      const number = linesBefore() + 1;
-      throw new Error(`line ${number}: expected at most ${MAX_LINE_BYTES} bytes, got more; cut it into several`);
-    }
   }
-  if (pending.length > 0) yield take(NOTHING);
+  if (pendingBytes > limit.bytes) yield limit.failure;
+  else if (pending.length > 0) yield take(NOTHING);
 }
 
 /** @throws Error naming the line that is not UTF-8 */
@@ -332,7 +351,9 @@ const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
 export interface Line {
   /** Number of the line from 1, including blank lines. */
   readonly number: number;
+  /** Empty if the line cannot be read. */
   readonly text: string;
+  readonly failed?: Failure;
 }
 
 export interface LineBatchLimits {
@@ -346,11 +367,11 @@ export interface LineBatchLimits {
  * @param signal ends the sequence after the requested batch, without a partial batch
  */
 export function batchesOfLines(
-  input: Readable,
+  { stream, lineLimit }: Pick<InputFile, 'stream' | 'lineLimit'>,
   limits: LineBatchLimits,
   signal: AbortSignal,
 ): AsyncGenerator<readonly Line[]> {
-  return untilAborted(gathered(addAbortSignal(signal, input), limits), signal);
+  return untilAborted(gathered(addAbortSignal(signal, stream), lineLimit, limits), signal);
 }
 
 /** Ends a sequence after the value that is requested when the signal aborts, whatever its source then throws. */
@@ -365,11 +386,20 @@ export async function* untilAborted<T>(values: AsyncIterable<T>, signal: AbortSi
   }
 }
 
-async function* gathered(input: Readable, limits: LineBatchLimits): AsyncGenerator<readonly Line[]> {
+async function* gathered(
+  input: Readable,
+  lineLimit: LineLimit,
+  limits: LineBatchLimits,
+): AsyncGenerator<readonly Line[]> {
   let batch: Line[] = [];
   let characters = 0;
   let number = 0;
-  for await (const text of textsOf(input, () => number)) {
+  for await (const text of textsOf(input, lineLimit, () => number)) {
+    if (isFailure(text)) {
+      number += 1;
+      batch.push({ number, text: '', failed: text });
+      continue;
+    }
     for (let start = 0; start < text.length; ) {
       number += 1;
       if (text.charCodeAt(start) === NEWLINE) {

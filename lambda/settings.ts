@@ -259,7 +259,7 @@ export const SETTINGS = {
   maxAgeSeconds: {
     variable: 'BATCHSCORE_MAX_AGE_SECONDS',
     ...whole({ min: 1, max: 1_209_600 }),
-    doc: 'Seconds after which a message is answered with `EXPIRED` instead of being scored, counted from the time that SQS took it',
+    doc: 'Seconds from the time that SQS took a message until it is answered with `EXPIRED` instead of being scored',
     stated: 'none: messages do not expire',
   },
   checkPercent: {
@@ -267,7 +267,7 @@ export const SETTINGS = {
     ...whole({ min: 0, max: 100 }),
     default: 1,
     scoresJobs: true,
-    doc: "Percent of a model's run time that is spent on comparing batched answers with runs of the request alone; 0 compares none",
+    doc: "Percent of a model's run time for comparing batched answers with runs of the request alone; 0 compares none",
   },
   serviceName: {
     variable: 'BATCHSCORE_SERVICE_NAME',
@@ -286,13 +286,13 @@ export const SETTINGS = {
   batchSize: {
     variable: 'BATCHSCORE_BATCH_SIZE',
     ...whole(BATCH_SIZE),
-    doc: 'Maximum records in one batch. A function repeats the value of its event source mapping, for the metric `BatchFill`',
+    doc: 'Maximum records in one batch. A function needs it only for the metric `BatchFill`',
     stated: 'none; worker: `BATCHSCORE_MAX_BATCH_ROWS`',
   },
   windowSeconds: {
     variable: 'BATCHSCORE_WINDOW_SECONDS',
     ...amount(WINDOW_SECONDS),
-    doc: 'Seconds to wait for a batch to fill; fractions only for the worker. A function repeats the value of its event source mapping',
+    doc: 'Seconds to wait for a batch to fill; fractions only for the worker',
     stated: 'none; worker: 0',
   },
   timeoutSeconds: {

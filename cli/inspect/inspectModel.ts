@@ -12,7 +12,7 @@ import {
   takesOwnForm,
 } from '../../lambda/core/model.ts';
 import type { ScoreBodies } from '../../lambda/core/score.ts';
-import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/tensor.ts';
+import { DATATYPES, decodeAll, elementCount, isBase64Data, moveAxis } from '../../lambda/core/tensor.ts';
 import { requestRows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
@@ -260,6 +260,11 @@ export async function sampleRequests(
     if (samples.length > 0) return { samples, isMadeUp: true };
     first ??= failed;
   }
+  if (first === undefined) {
+    return none(
+      `a row has over ${MAX_ELEMENTS.one} elements, or a run over ${MAX_ELEMENTS.run}, too many to make up: put a request into samples.jsonl beside config.json`,
+    );
+  }
   return {
     ...none('it answers none that was made up: put a request into samples.jsonl beside config.json'),
     failed: first,
@@ -336,6 +341,8 @@ const MANNERS: readonly Manner[] = ['unit', 'ones', 'small', 'zeros'];
 /** Lengths to try. Short ones are first, because users read the requests. */
 const LENGTHS = [4, 8, 32, 128, 1];
 const REQUESTS = 4;
+/** Maximum number of elements of a made-up request, of all of them if there are several, and of the smallest run. */
+const MAX_ELEMENTS = { one: 1_310_720, all: 262_144, run: 16_777_216 };
 const DIGITS = 3;
 
 /** Yields the inputs of a few generated requests with one row each. The likeliest values come first. */
@@ -346,13 +353,17 @@ function* madeUpInputs(model: Model, warmUp: ModelConfig['warmup']): Generator<r
   const isOpen = symbolicAxes(model).some((axis) => sizes[axis] === undefined);
   const max = model.ragged?.allowedSizes.at(-1) ?? Number.POSITIVE_INFINITY;
   const lengths = isOpen ? LENGTHS.filter((length) => length <= max) : [1];
+  const [smallestRun = 1] = model.allowedSizes;
   const past = emptyPast(model);
   const choices: AxisSizes[] = past === undefined ? [sizes] : [sizes, { ...past, ...sizes }];
   for (const manner of MANNERS) {
-    const manners = Array.from({ length: REQUESTS }, () => manner);
     for (const length of lengths) {
       for (const choice of choices) {
-        const rows = makeUp(model, rowShapes(model, choice, length), manners);
+        const shapes = rowShapes(model, choice, length);
+        const elements = shapes.reduce((sum, shape) => sum + elementCount(shape), 0);
+        if (elements > MAX_ELEMENTS.one || elements * smallestRun > MAX_ELEMENTS.run) continue;
+        const count = Math.max(1, Math.min(REQUESTS, Math.floor(MAX_ELEMENTS.all / elements)));
+        const rows = makeUp(model, shapes, Array<Manner>(count).fill(manner));
         yield rows.map(({ request }) => request.inputs.map(rounded));
       }
     }

@@ -6,7 +6,7 @@ import { isShallow } from '../../lambda/core/outline.ts';
 import { isRequest } from '../../lambda/jobs/rowRequests.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
-import { batchesOfLines, inputFile, type Line } from '../textFiles.ts';
+import { batchesOfLines, failedLine, inputFile, type Line } from '../textFiles.ts';
 import { connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { type IdsFile, openIdsFile } from './idsFile.ts';
 
@@ -61,22 +61,21 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       'expected --group NAME or --group-by PATH, as the request queue is a FIFO queue, got neither; say which requests are kept in order',
     );
   }
-  const bar = progressBar('submitting', input.bytes);
+  const bar = progressBar('submitting', input.bytes === undefined ? undefined : 1);
   const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
   let ids: IdsFile | undefined;
   let submitted = 0;
-  let bytesSubmitted = 0;
   try {
-    for await (const batch of batchesOfLines(input.stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
+    for await (const batch of batchesOfLines(input, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
       if (ids === undefined) {
         refuseOtherFiles(file, batch[0]);
         ids = await openIdsFile(idsPath, file === '-' ? 'stdin' : file, await requestQueues());
       }
+      for (const { number, failed } of batch) if (failed !== undefined) throw failedLine(failed, number);
       const left = ids.unsubmitted(batch);
       await submitBatch(client, left, { groupOf, urgent: options.urgent }, ids);
       submitted += left.length;
-      for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
-      bar.update(bytesSubmitted);
+      bar.update(input.share() ?? 0);
     }
     if (!signal.aborted) {
       if (ids === undefined) refuseOtherFiles(file, undefined);
@@ -104,6 +103,7 @@ function refuseOtherFiles(file: string, first: Line | undefined): void {
   const name = file === '-' ? 'stdin' : file;
   const expected = 'expected a request on each line, as JSON with inputs, instances or model_name';
   if (first === undefined) throw new Error(`${name}: ${expected}, got none; nothing was sent`);
+  if (first.failed !== undefined) throw failedLine(first.failed, first.number);
   const other = otherThanRequest(first.text, name);
   if (other !== undefined) throw new Error(`${name}: line ${first.number}: ${expected}, got ${other}`);
 }
@@ -114,15 +114,23 @@ const SCORE_DATA =
 
 /** @returns a description of a line that is neither a request nor an array of requests, and what to do with it */
 function otherThanRequest(text: string, name: string): string | undefined {
-  const value = isShallow(text) ? parseIfJson(text) : undefined;
+  if (!isShallow(text)) return `JSON of more arrays and objects than requests have; ${SCORE_DATA}`;
+  const value = parseIfJson(text);
   if (value === undefined) return otherThanJson(text, name);
-  if (Array.isArray(value) && value.every(isObject)) return undefined;
-  if (Array.isArray(value)) return `an array; ${SCORE_DATA}`;
+  if (Array.isArray(value)) return otherThanPacked(value);
   if (!isObject(value)) return `${value === null ? 'null' : `a ${typeof value}`}; ${SCORE_DATA}`;
   if (isRequest(value)) return undefined;
   const keys = Object.keys(value);
   const shown = `${keys.slice(0, 3).map(preview).join(', ')}${keys.length > 3 ? ', …' : ''}`;
   return `an object with the keys ${shown}; ${SCORE_DATA}; a request in a model's own form needs model_name as well`;
+}
+
+/** Describes an array that is no packed message. Its requests may be in a model's own form, with model_name. */
+function otherThanPacked(values: readonly unknown[]): string | undefined {
+  const other = values.find((value) => !isObject(value) || !isRequest(value));
+  if (other === undefined) return undefined;
+  const one = isObject(other) ? 'an object without inputs' : preview(other);
+  return `an array of ${plural(values.length, 'element')}, one of them ${one}; ${SCORE_DATA}`;
 }
 
 function otherThanJson(text: string, name: string): string {

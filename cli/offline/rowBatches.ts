@@ -1,16 +1,24 @@
 import { addAbortSignal, type Readable } from 'node:stream';
-import { preview } from '../../lambda/core/failure.ts';
+import { isFailure, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import { isShallow } from '../../lambda/core/outline.ts';
 import type { ByteRange } from '../../lambda/jobs/jobFiles.ts';
 import type { Spec } from '../../lambda/jobs/jobTypes.ts';
-import { fieldsOf, firstObject, type LineReader, lineReaderOf, readLines } from '../../lambda/jobs/lineRows.ts';
+import { columnsIn, firstObject, type LineReader, lineReaderOf, readLines } from '../../lambda/jobs/lineRows.ts';
 import { matchColumns, matchKeys } from '../../lambda/jobs/matchColumns.ts';
 import { arePlainObjects, isBlankLine, isRequest } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { UsageError } from '../arguments.ts';
-import { batchesOfLines, type InputFile, type LineBatchLimits, textsOf, untilAborted } from '../textFiles.ts';
+import {
+  batchesOfLines,
+  failedLine,
+  type InputFile,
+  type Line,
+  type LineBatchLimits,
+  textsOf,
+  untilAborted,
+} from '../textFiles.ts';
 
 export interface RowBatch {
   readonly rows: Rows;
@@ -54,17 +62,25 @@ function batchesIn(input: InputFile, options: RowOptions, signal: AbortSignal): 
   return untilAborted(csvBatches(addAbortSignal(signal, input.stream), input, options), signal);
 }
 
-async function* csvBatches(stream: Readable, { shareOf }: InputFile, options: RowOptions): AsyncGenerator<RowBatch> {
+async function* csvBatches(
+  stream: Readable,
+  { lineLimit, share }: InputFile,
+  options: RowOptions,
+): AsyncGenerator<RowBatch> {
   const { limits, spec } = options;
   let reader: LineReader | undefined;
-  let [lines, characters, bytes] = [0, 0, 0];
-  let share: number | undefined;
-  for await (const text of textsOf(stream, () => lines)) {
-    const textBytes = Buffer.byteLength(text);
+  let [lines, characters] = [0, 0];
+  for await (const text of textsOf(stream, lineLimit, () => lines)) {
+    if (isFailure(text)) {
+      lines += 1;
+      if (reader === undefined) throw failedLine(text, lines);
+      reader.refuse(lines, text);
+      continue;
+    }
     let at = 0;
     while (reader === undefined && at < text.length) {
       const end = text.indexOf('\n', at);
-      const header = text.slice(at, end < 0 ? undefined : end).replace(/\r$/, '');
+      const header = text.slice(at, end < 0 ? undefined : end);
       lines += 1;
       at = end < 0 ? text.length : end + 1;
       if (!isBlankLine(header, spec.separator)) reader = readerOfCsv(header, options);
@@ -73,27 +89,23 @@ async function* csvBatches(stream: Readable, { shareOf }: InputFile, options: Ro
       const from = at;
       at = readLines(text, from, reader, limits.lines, spec.separator, () => ++lines);
       characters += at - from;
-      share = shareOf(bytes + (textBytes * Math.min(at, text.length)) / text.length);
       if (reader.length < limits.lines && characters < limits.characters) continue;
-      if (reader.length > 0) yield { rows: reader.take(), share };
+      if (reader.length > 0) yield { rows: reader.take(), share: share() };
       characters = 0;
     }
-    bytes += textBytes;
   }
-  if (reader !== undefined && reader.length > 0) yield { rows: reader.take(), share };
+  if (reader !== undefined && reader.length > 0) yield { rows: reader.take(), share: share() };
 }
 
 async function* jsonBatches(input: InputFile, options: RowOptions, signal: AbortSignal): AsyncGenerator<RowBatch> {
   let reader: LineReader | undefined;
-  let bytes = 0;
-  for await (const batch of batchesOfLines(input.stream, options.limits, signal)) {
-    const texts = batch.map(({ text }) => text);
-    reader ??= readerOfJson(texts, options);
-    for (const { number, text } of batch) {
-      bytes += Buffer.byteLength(text) + 1;
-      reader.add(number, text, 0, text.length);
+  for await (const batch of batchesOfLines(input, options.limits, signal)) {
+    reader ??= readerOfJson(batch, options);
+    for (const { number, text, failed } of batch) {
+      if (failed === undefined) reader.add(number, text, 0, text.length);
+      else reader.refuse(number, failed);
     }
-    yield { rows: reader.take(), share: input.shareOf(bytes) };
+    yield { rows: reader.take(), share: input.share() };
   }
 }
 
@@ -130,14 +142,16 @@ async function* parquetBatches(
   }
 }
 
-function readerOfJson(batch: readonly string[], options: RowOptions): LineReader {
+function readerOfJson(batch: readonly Line[], options: RowOptions): LineReader {
   const { model, name, format, spec, takesRequests } = options;
-  if (format === undefined && !batch.some((line) => /^\s*[{[]/.test(line))) {
+  const [{ text: line, number, failed }, ...rest] = batch as readonly [Line, ...Line[]];
+  if (failed !== undefined) throw failedLine(failed, number);
+  const others = rest.map(({ text }) => text);
+  if (format === undefined && ![line, ...others].some((text) => /^\s*[{[]/.test(text))) {
     throw new Error(
-      `${name}: expected lines of JSON, got ${preview(batch[0])} first; where that is a header of CSV, add --format csv`,
+      `${name}: expected lines of JSON, got ${preview(line)} first; where that is a header of CSV, add --format csv`,
     );
   }
-  const [line = '', ...others] = batch;
   const value = isShallow(line) ? parseIfJson(line) : undefined;
   if (others.length === 0 && (format === undefined || format === 'objects')) refuseRowsInOneLine(value, name);
   const first = isObject(value) && Object.keys(value).length > 0 ? value : firstObject(others);
@@ -166,13 +180,8 @@ function refuseRowsInOneLine(value: unknown, name: string): void {
 }
 
 function readerOfCsv(header: string, { model, name, spec }: RowOptions): LineReader {
-  const columns = fieldsOf(header, spec.separator);
-  if (columns === undefined) throw noHeader(name, 'a quoted name that does not end');
+  const columns = columnsIn(name, header, spec.separator);
   return lineReaderOf({ ...spec, columns, inputs: matchColumns(model, columns, spec), keep: spec.keep ?? [] });
-}
-
-function noHeader(name: string, got: string): Error {
-  return new Error(`${name}: expected the names of the columns in the first line of CSV, got ${got}; add them`);
 }
 
 function refuseColumns(spec: ColumnSpec, got: string): void {

@@ -89,7 +89,7 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 `;
 
 /** Maximum characters in a batch. It limits the memory. */
-const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
+const CHARACTERS_A_BATCH = 2 * 1024 * 1024;
 /** Lines of the first batch, whose duration is unknown. */
 const LINES_AT_FIRST = 16;
 /** Maximum growth from one batch to the next. */

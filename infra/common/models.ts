@@ -21,11 +21,7 @@ export interface S3Models {
 export interface EfsModels {
   /** Access point. For an existing one, use `AccessPoint.fromAccessPointAttributes` with its file system. */
   readonly accessPoint: IAccessPoint;
-  /**
-   * Folder of the repository below the access point, such as `releases/42`. To change models, deploy with another
-   * folder.
-   * @default the root of the access point
-   */
+  /** Folder of the repository below the access point, such as `releases/42`. @default the root of the access point */
   readonly folder?: string;
 }
 

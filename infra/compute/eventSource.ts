@@ -19,19 +19,16 @@ export interface Concurrency {
   /** Concurrency reserved for this function, from 2. It is also the maximum. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
-   * Maximum invocations that SQS starts at a time from each request queue, 2 to 1,000. Fewer invocations have fuller
-   * batches. Not allowed with pollers.
+   * Maximum concurrent invocations from each request queue, 2 to 1,000. Fewer invocations have fuller batches. Not
+   * allowed with pollers.
    * @default a share of `reservedConcurrency`, up to 1,000; without it no limit of its own
    */
   readonly maximumConcurrency?: number;
-  /**
-   * Minimum provisioned pollers of each request queue, which always run, 2 to 200. Use them for sudden traffic.
-   * @default none are provisioned
-   */
+  /** Minimum provisioned pollers of each request queue, 2 to 200, for sudden traffic. @default none */
   readonly minimumPollers?: number;
   /**
    * Maximum provisioned pollers of each request queue, 2 to 2,000. Each starts up to 10 invocations at a time.
-   * @default none are provisioned; 200 with `minimumPollers`
+   * @default none; 200 with `minimumPollers`
    */
   readonly maximumPollers?: number;
 }

@@ -27,15 +27,13 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
   /** Maximum time of one invocation, whole seconds, 1 to 900. @default 60 seconds */
   readonly timeout?: Duration;
   /**
-   * Environments that are kept warm for the published version, from 1. They are billed while idle. More invocations
-   * start additional environments as usual.
+   * Environments that are kept warm, from 1. They are billed while idle. More invocations start more environments.
    * @default none
    */
   readonly provisionedConcurrency?: number;
   /**
-   * Shift to a new version, such as
-   * `TrafficRouting.timeBasedCanary({ interval: Duration.minutes(15), percentage: 10 })`. CodeDeploy shifts the
-   * invocations in steps, and an alarm on the new version shifts them back.
+   * Steps in which CodeDeploy shifts invocations to a new version, such as `TrafficRouting.timeBasedCanary({ interval:
+   * Duration.minutes(15), percentage: 10 })`. An alarm on the new version shifts them back.
    * @default all at once
    */
   readonly trafficRouting?: TrafficRouting;

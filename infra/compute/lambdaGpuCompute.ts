@@ -35,20 +35,17 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** Size of `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
   readonly ephemeralStorageSize?: Size;
   /**
-   * Maximum time of one invocation, whole seconds, 1 to 5,400. Loading the models may take the same time, but at least
-   * 130 and at most 900 seconds.
+   * Maximum time of one invocation, whole seconds, 1 to 5,400. Loading the models may take as long, but at least 130
+   * and at most 900 seconds.
    * @default 300 seconds
    */
   readonly timeout?: Duration;
   /**
-   * Minimum GPUs, which always run. With 0 it scales to zero: idle time costs nothing, and starting takes minutes.
+   * Minimum GPUs, which always run. 0 scales to zero: idle time costs nothing, and a start takes minutes.
    * @default 1
    */
   readonly minimumEnvironments?: number;
-  /**
-   * Maximum GPUs, at least 2 for each shard, because SQS starts at least two invocations at a time from each.
-   * @default 2
-   */
+  /** Maximum GPUs, at least 2 for each shard: SQS starts at least two invocations at a time from each. @default 2 */
   readonly maximumEnvironments?: number;
   /** Allowed EC2 instance types. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];

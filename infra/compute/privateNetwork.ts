@@ -78,8 +78,8 @@ export function warnOfIsolation(
 /** Network of a function, which exists already. */
 export interface FunctionNetwork {
   /**
-   * Network to attach the function to. For messages it must reach SQS, and S3 and DynamoDB if results or models are
-   * there; for jobs S3 and Step Functions; for `jobEvents` EventBridge or SNS.
+   * Network of the function. It must reach SQS, and S3 and DynamoDB if results or models are there; for jobs S3 and
+   * Step Functions; for `jobEvents` EventBridge or SNS.
    * @default none: the function reaches AWS without one
    */
   readonly vpc?: IVpc;

@@ -37,7 +37,7 @@ import { roleGiven } from '../common/given.ts';
 import { type AlarmCondition, type Graph, PERIOD, SUM } from '../common/metrics.ts';
 import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
-import { brokenOf, known, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { brokenOf, known, type Problem, refuse, unknownAtSynth } from '../common/problems.ts';
 import { minutesOf } from '../common/units.ts';
 import type { Wiring } from './compute.ts';
 import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
@@ -116,7 +116,7 @@ export function createScoringFunction(
     architecture: options.architecture,
     memorySize: options.memoryMb,
     timeout: Duration.seconds(options.timeoutSeconds),
-    environment: { ...wiring.environment },
+    environment: fittingEnvironment(wiring.environment),
     environmentEncryption: wiring.encryptionKey,
     ephemeralStorageSize: ephemeralStorageMb === undefined ? undefined : Size.mebibytes(ephemeralStorageMb),
     reservedConcurrentExecutions: options.reservedConcurrency,
@@ -264,6 +264,20 @@ export function functionGraph(target: IFunction, timeoutSeconds: number): Graph 
 }
 
 const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';
+
+/** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
+const MAX_ENVIRONMENT_BYTES = 4096;
+
+/** Returns the variables. @throws ValidationError if they are too large for Lambda, even without what tokens stand for */
+function fittingEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
+  const texts = Object.entries(environment).flatMap(([name, value]) => [name, known(value) ?? '']);
+  const bytes = Buffer.byteLength(texts.join(''));
+  const got = `expected names and values of at most ${MAX_ENVIRONMENT_BYTES} bytes, with those that the construct sets, got ${bytes}`;
+  refuse(
+    brokenOf([[bytes > MAX_ENVIRONMENT_BYTES, `environment: ${got}; put long values into a parameter or an object`]]),
+  );
+  return { ...environment };
+}
 
 /** Creates the alias of the published version, with warm environments if requested. */
 export function createLiveAlias(

@@ -18,26 +18,26 @@ export interface ServiceOptions {
   /** Log group of the workers, with its own retention, key and removal policy. @default a new one */
   readonly logGroup?: ILogGroup;
   /**
-   * Maximum time of one batch, whole seconds, 1 to 3,600. Records that are not scored in time go back to SQS.
+   * Maximum time of one batch, whole seconds, 1 to 3,600. Records that are not scored by then go back to SQS.
    * @default 60 seconds
    */
   readonly timeout?: Duration;
   /**
-   * Time from SIGTERM until ECS kills a task, whole seconds. At least `timeout` plus a third, so that batches are
-   * finished. At most 120 on Fargate and with `spot`.
+   * Time from SIGTERM until ECS kills a task, whole seconds, at least `timeout` plus a third. At most 120 on Fargate
+   * and with `spot`.
    * @default 120 seconds
    */
   readonly stopTimeout?: Duration;
   /**
-   * Minimum tasks, which always run. With 0 it scales to zero: idle time costs nothing, and starting takes minutes.
+   * Minimum tasks, which always run. 0 scales to zero: idle time costs nothing, and a start takes minutes.
    * @default 0
    */
   readonly minimumTasks?: number;
   /** Maximum tasks. During a deployment there may be twice as many. @default 4 */
   readonly maximumTasks?: number;
   /**
-   * Messages per task, waiting or in flight. With more, tasks are added. Set it to the number that a task scores in the
-   * time that requests may wait.
+   * Messages per task, waiting or in flight, above which tasks are added. Set it to the number that a task scores in
+   * the time that requests may wait.
    * @default ten batches
    */
   readonly backlogPerTask?: number;
@@ -45,7 +45,7 @@ export interface ServiceOptions {
   readonly maxPolls?: number;
   /** Maximum batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
   readonly pipelineDepth?: number;
-  /** True if tasks run on spot capacity, which is cheaper and ends with a notice of two minutes. @default false */
+  /** True to run on spot capacity, which is cheaper and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
    * Network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3, the result stores, EventBridge or SNS for

@@ -37,9 +37,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
     TableStoreProps,
     BucketStoreProps {
   /**
-   * Model repository. A folder with `<name>/<version>/model.onnx` is built into the image. Hosts fetch a repository in
-   * S3 when they start: give the URI that `batchscore publish` printed, or the URI and its bucket. The function mounts
-   * a repository in a file system: give an EFS access point.
+   * Model repository: a folder, built into the image; the URI that `batchscore publish` printed, alone or with its
+   * bucket, fetched at start; or an EFS access point, mounted by the function.
    * @default none, if an `image` with models is given
    */
   readonly models?: Models;
@@ -51,8 +50,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly imageBuild?: ImageBuild;
   /**
-   * Model for requests that name none. If models are outside the image, only hosts check that it exists, when they
-   * start.
+   * Model for requests that name none. Hosts check that it exists, and synth too if the models are in a folder.
    * @default the repository's only model
    */
   readonly defaultModel?: string;
@@ -62,33 +60,31 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly compute?: ComputeForm<Created>;
   /**
-   * Additional environment variables of the host, such as `NODE_OPTIONS`. For names that begin with `BATCHSCORE_`, use
-   * `tuning`.
+   * Additional environment variables of the host, such as `NODE_OPTIONS`. For `BATCHSCORE_` variables, use `tuning`.
    * @default none
    */
   readonly environment?: Readonly<Record<string, string>>;
   /**
-   * True if scoring starts as soon as the stack is deployed. If `false`, requests wait until someone enables the event
-   * source mapping, at most for the queue's retention, and a service runs no tasks.
+   * False to start without scoring: a service runs no tasks, and requests wait, at most for the retention of the queue,
+   * until someone enables the event source mapping.
    * @default true
    */
   readonly eventSourceEnabled?: boolean;
 
   /**
-   * Maximum records in one invocation: 1 to 10,000, or 1 to 10 on a FIFO queue. More than 10 require a window. On a
-   * worker: maximum records in one batch, 1 to 10,000.
+   * Maximum records in one batch, 1 to 10,000; with a function 1 to 10 on a FIFO queue or without a window.
    * @default 100; FIFO 10
    */
   readonly batchSize?: number;
   /**
-   * Maximum wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. Workers accept fractions of a second,
-   * and a window on FIFO queues.
+   * Maximum wait for a batch to fill, whole seconds, 0 to 300. A function has none on a FIFO queue. Workers accept
+   * fractions of a second.
    * @default 1 second; FIFO 0
    */
   readonly window?: Duration;
   /**
-   * Time in which a message should be answered, whole seconds, longer than the window and shorter than the queue's
-   * retention. An alarm goes off if messages wait longer.
+   * Age of a waiting message at which an alarm goes off, whole seconds, longer than the window and shorter than the
+   * retention of the queue.
    * @default window + timeout, and the time to start if compute scales to zero
    */
   readonly latencyTarget?: Duration;
@@ -98,30 +94,29 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   /** Existing request queue. @default a new one, with a dead-letter queue */
   readonly requestQueue?: ExistingQueue;
   /**
-   * Number of new request queues: 1 to 10 with a function, 1 to 4 with a service. They share one dead-letter queue.
-   * Each has its own event source mapping and its own quota of messages in flight, and clients spread messages over all
-   * of them.
+   * Number of new request queues: 1 to 10 with a function, 1 to 4 with a service. Each has its own event source mapping
+   * and quota of messages in flight. Clients spread messages over all of them.
    * @default 1
    */
   readonly shards?: number;
   /**
-   * True to have another queue, for urgent requests. They are scored before those that wait on the request queues, do
-   * not wait for the window, and share the dead-letter queue. With a function, set its `maximumConcurrency`, so that
-   * requests of the other queues never take all invocations.
+   * True to have another queue, for urgent requests, which are scored before others and do not wait for the window. A
+   * function then needs `maximumConcurrency`, `reservedConcurrency` or pollers, so that others never take all
+   * invocations.
    * @default false
    */
   readonly urgent?: boolean;
   /**
-   * Additional options of the new request queues, such as `queueName`, which requires a single queue. SQS deletes a
-   * request after the `retentionPeriod`, which is four days by default.
+   * Additional options of the new request queues, such as `queueName`, which requires a single queue, and
+   * `retentionPeriod`, four days by default.
    * @default the CDK's own
    */
   readonly queueProps?: MoreQueueProps & Pick<QueueProps, 'retentionPeriod'>;
   /** Additional options of the new dead-letter queue. @default the CDK's own */
   readonly deadLetterQueueProps?: MoreQueueProps;
   /**
-   * Receives after which a message goes to the dead letters, 3 to 1,000. Throttles and timeouts count as receives. For
-   * an imported queue, give the value of its redrive policy.
+   * Receives after which a message goes to the dead letters, 3 to 1,000. Throttles and timeouts count. For an imported
+   * queue, give the value of its redrive policy.
    * @default 20
    */
   readonly maxReceiveCount?: number;
@@ -136,30 +131,29 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   /** Existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
   /**
-   * Time after which an object of the new payload bucket is deleted, whole days, up to 3,650. It must outlast
-   * the messages and results that point to it: at least 14 days, 18 with FIFO queues, and at least `resultTtl`.
+   * Age at which objects of the new payload bucket are deleted, whole days, up to 3,650. They must outlast the messages
+   * and results that point to them: at least 14 days, 18 with FIFO queues, and at least `resultTtl`.
    * @default 30 days
    */
   readonly payloadExpiry?: Duration;
   /** Stores a share of the messages with their answers as samples. @default none */
   readonly capture?: CaptureOptions;
   /**
-   * Prefix of keys in existing buckets, such as `fraud/`. The keys continue with `requests/`, `results/` and
-   * `captured/`, and permissions cover only these. Deployments that share a bucket need different prefixes.
+   * Prefix of keys in existing buckets, such as `fraud/`, before `requests/`, `results/` and `captured/`. Permissions
+   * cover only these. Deployments that share a bucket need different prefixes.
    * @default `batchscore/<account>/<region>/<service name>/`
    */
   readonly keyPrefix?: string;
 
   /**
-   * Scores files in S3, in addition to messages, with separate functions and concurrency. Use `{}` for all defaults.
-   * Jobs need the image of `lambdaCompute`.
+   * Scores files in S3 too, with separate functions and concurrency, from the image of `lambdaCompute`. `{}` has all
+   * defaults.
    * @default no jobs
    */
   readonly jobs?: JobOptions;
 
   /**
-   * EventBridge bus, or standard SNS topic, that gets a JSON event for each job that ends and each message that goes to
-   * the dead letters.
+   * EventBridge bus, or standard SNS topic, that gets an event for each job that ends and each dead letter.
    * @default none
    */
   readonly jobEvents?: IEventBus | ITopic;
@@ -170,8 +164,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly encryptionKey?: IKey;
   /**
-   * Policy for table, buckets, logs, result queues and the dead-letter queue when they are removed from the stack. The
-   * request queues go with the stack, but stay if they are replaced, unless this is `DESTROY`.
+   * Policy for table, buckets, logs, result queues and the dead-letter queue. Request queues go with the stack, but
+   * stay if they are replaced, unless this is `DESTROY`.
    * @default RemovalPolicy.RETAIN
    */
   readonly removalPolicy?: RemovalPolicy;
@@ -182,14 +176,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    * @default the level of the function's logging configuration, 'info'
    */
   readonly logLevel?: LogLevel;
-  /** True if X-Ray traces invocations, with the stages as subsegments. @default false */
+  /** True if X-Ray traces invocations and the state machine of jobs. @default false */
   readonly tracing?: boolean;
 
-  /**
-   * Actions of alarms, such as `new SnsAction(topic)`. If the topic is encrypted, its key must allow CloudWatch to use
-   * it.
-   * @default none: alarms only change state
-   */
+  /** Actions of alarms, such as `new SnsAction(topic)`. @default none: alarms only change state */
   readonly alarmActions?: readonly IAlarmAction[];
   /** Actions of alarms that return to OK. @default the `alarmActions` */
   readonly okActions?: readonly IAlarmAction[];
@@ -206,14 +196,11 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
 
 /** Options for message samples. Samples are kept regardless of what the bodies contain. */
 export interface CaptureOptions {
-  /**
-   * Percent of the messages, 0 to 100, with fractions. Message IDs determine the choice, so it is the same on all
-   * hosts.
-   */
+  /** Percent of the messages, 0 to 100, with fractions. Message IDs decide, equally on all hosts. */
   readonly percent: number;
   /** Existing bucket. @default a new one, encrypted like the others */
   readonly bucket?: IBucket;
-  /** Time after which an object of the new bucket is deleted, whole days, 1 to 3,650. @default 30 days */
+  /** Age at which objects of the new bucket are deleted, whole days, 1 to 3,650. @default 30 days */
   readonly expiry?: Duration;
 }
 
@@ -268,10 +255,7 @@ export interface Tuning {
 export interface ExistingQueue {
   /** Queue, standard or FIFO. */
   readonly queue: IQueue;
-  /**
-   * Visibility timeout of the queue, which is checked against the compute's timeout. The CDK does not know that of an
-   * imported queue.
-   */
+  /** Visibility timeout of the queue, which is compared with the compute's timeout. */
   readonly visibilityTimeout: Duration;
   /**
    * Dead-letter queue that its redrive policy names.

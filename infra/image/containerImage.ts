@@ -10,6 +10,7 @@ import { hasGpu, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from '.
 
 /** Container image in ECR. */
 export interface ContainerImage {
+  /** Repository of the image. */
   readonly repository: IRepository;
   /** Tag, or digest that begins with `sha256:`. */
   readonly tagOrDigest: string;

@@ -20,10 +20,7 @@ export interface JobOptions extends FunctionNetwork {
   readonly outputPrefix?: string;
   /** Maximum calls that score one job at a time, 1 to 10,000. @default 200 */
   readonly concurrency?: number;
-  /**
-   * Concurrency that is reserved for the calls of all jobs. It is also their maximum, which concurrent jobs share.
-   * @default `concurrency`
-   */
+  /** Concurrency that is reserved for the calls of all jobs. It is also their maximum. @default `concurrency` */
   readonly reservedConcurrency?: number;
   /** Memory of the function that scores, 1,024 to 10,240 MiB. 1,769 MiB have one vCPU. @default 1,769 MiB */
   readonly memorySize?: Size;

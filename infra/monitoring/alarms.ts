@@ -26,14 +26,12 @@ import type { CreatedStore } from '../stores/resultStore.ts';
 
 export interface AlarmThresholds {
   /**
-   * Maximum percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments
-   * and throttles of a store cause a few retries.
+   * Maximum percent of the records that go back to SQS, 0 to 99. Deployments and throttles cause a few.
    * @default the lower of 5 and half of the first step of `trafficRouting`
    */
   readonly retriedPercent: number;
   /**
-   * Maximum percent of the requests that are answered with an error, 0 to 99, in two of three periods. Producers cause
-   * single errors.
+   * Maximum percent of the requests that are answered with an error, 0 to 99.
    * @default the lower of 50 and half of the first step of `trafficRouting`
    */
   readonly errorPercent: number;

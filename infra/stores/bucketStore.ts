@@ -13,7 +13,7 @@ export interface BucketStores {
 }
 
 export interface BucketStoreProps {
-  /** Time after which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
+  /** Age at which objects of the new result bucket are deleted, whole days, 1 to 3,650. @default never */
   readonly resultExpiry?: Duration;
 }
 

@@ -16,16 +16,9 @@ export interface QueueStores {
 }
 
 export interface QueueStoreProps {
-  /**
-   * Names of clients that wait for results on a queue, at most 9. Each gets a new result queue, in addition to the first.
-   * @default none
-   */
+  /** Names of clients, at most 9. Each gets a new result queue, in addition to the first. @default none */
   readonly clientQueues?: readonly string[];
-  /**
-   * Maximum results in a message of the result queue, 1 to 10,000. They have at most 64 KiB together, which
-   * SQS bills as one request.
-   * @default 1
-   */
+  /** Maximum results in a message of the result queue, 1 to 10,000, of at most 64 KiB together. @default 1 */
   readonly resultsPerMessage?: number;
 }
 

@@ -24,7 +24,7 @@ export interface TableStores {
 export interface TableStoreProps {
   /** Additional options of the new result table. @default on demand, with point-in-time recovery */
   readonly tableProps?: MoreTableProps;
-  /** Time after which a result in the table expires, whole seconds. @default a week */
+  /** Age at which a result in the table expires, whole seconds. @default a week */
   readonly resultTtl?: Duration;
 }
 

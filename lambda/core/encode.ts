@@ -79,12 +79,12 @@ interface FrameField {
   readonly format: (fromRow: number) => string;
 }
 
-function isFramedAlike(a: ScoringRequest, b: ScoringRequest): boolean {
+export function isFramedAlike(a: ScoringRequest, b: ScoringRequest): boolean {
   return a.rows === b.rows && a.reply === b.reply && isSameList(a.outputs, b.outputs);
 }
 
-function isSameList(a: readonly number[], b: readonly number[]): boolean {
-  return a === b || (a.length === b.length && a.every((index, position) => index === b[position]));
+export function isSameList<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a === b || (a.length === b.length && a.every((one, index) => one === b[index]));
 }
 
 function frameOf(request: Framed, outputs: readonly Tensor[]): Frame {

@@ -1,5 +1,6 @@
 import { withTimeout } from './concurrency.ts';
 import type { CostEstimator } from './cost.ts';
+import type { Equals } from './equals.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError, type RunResult, RunWithdrawnError } from './model.ts';
@@ -33,6 +34,7 @@ export interface Call {
   readonly sink: ReplySink;
   readonly replies: Replies;
   readonly splits: Splits;
+  readonly equals: Equals;
   readonly schedule: Schedule;
 }
 
@@ -130,7 +132,7 @@ async function run(
       isRun: true,
       model: model.name,
       expectedMs,
-      requests: parts.map(({ request }) => request),
+      requests: call.equals.answeredBy(parts),
     });
   };
   try {
@@ -273,12 +275,12 @@ export function startStopwatch(now: () => number): Stopwatch {
 
 type StageTimes = Pick<MicroBatchReport, 'stackMs' | 'runMs' | 'encodeMs'>;
 
-export function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport {
-  const { model, parts, rows, paddedRows, paddedLength, closedBecause } = batch;
+export function reportOf(batch: MicroBatch, requests: number, times: StageTimes): MicroBatchReport {
+  const { model, rows, paddedRows, paddedLength, closedBecause } = batch;
   return {
     model: model.name,
     version: model.version,
-    requests: parts.length,
+    requests,
     rows,
     paddedRows,
     maxBatchRows: model.maxBatchRows,

@@ -1,6 +1,7 @@
 import { type DecodeDependencies, decodeBodies, type IndexedBody } from './body.ts';
 import { createMemoryBudget, type MaybePromise, type MemoryBudget, nextTurn } from './concurrency.ts';
 import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts';
+import { createEquals, type RepeatCounts } from './equals.ts';
 import { type Failure, failure, isFailure, isTransient, plural, reasonOf } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
 import { BATCH_BYTES } from './limits.ts';
@@ -45,6 +46,8 @@ export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 /** Dependencies of scoring, from decoding to encoding. They live as long as the process. */
 export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
   readonly plan: Planner;
+  /** Makes equal requests share a row. @default each has its own */
+  readonly repeats?: RepeatCounts | undefined;
   readonly limits: ScoringLimits;
   readonly observer: Observer;
 }
@@ -82,7 +85,8 @@ export async function score(
   const { payloadMemory, backlog, release } = createBounds();
   const replies = createReplies(bodies, deps.limits.maxAnswerCharacters, release);
   const schedule = createSchedule(deps.now);
-  const call: Call = { replies, splits: createSplits(), schedule, time, deps, sink };
+  const equals = createEquals(deps.repeats, (request) => mayRepeat(request, deps));
+  const call: Call = { replies, splits: createSplits(), equals, schedule, time, deps, sink };
   const run = (batches: readonly MicroBatch[]): void => {
     for (const batch of batches) schedule.add(batch.model, () => scoreMicroBatch(batch, call));
   };
@@ -118,6 +122,16 @@ export async function score(
   await schedule.waitUntilDone();
 }
 
+/** Duration of a row that takes ten times as long as the search for an equal request. */
+const MIN_ROW_MS = 0.01;
+const USUAL_ROWS = 32;
+
+/** Returns true if equal requests of the model have equal answers, and a row takes long enough to search for them. */
+function mayRepeat({ model, length }: ScoringRequest, { batching, costs }: ScoreDependencies): boolean {
+  if (model.independence !== 'independent' || batching.batchingOf(model) !== 'together') return false;
+  return (costs.predictMs(model, USUAL_ROWS, length) ?? Number.POSITIVE_INFINITY) >= USUAL_ROWS * MIN_ROW_MS;
+}
+
 /** Maximum size of payloads that are read and not scored yet, unless one payload is larger. */
 const PAYLOAD_BYTES = 16 * 1024 * 1024;
 
@@ -139,12 +153,12 @@ function createBounds(): { payloadMemory: MemoryBudget; backlog: MemoryBudget; r
 function enterBodies(
   decoded: readonly IndexedBody[],
   plan: Plan,
-  { replies, deps }: Call,
+  { replies, equals, deps }: Call,
 ): { readonly settled: readonly Reply[]; readonly closed: readonly MicroBatch[] } {
   const settled: Reply[] = [];
   const closed: MicroBatch[] = [];
   const add = (request: DecodedRequest): void => {
-    if (isRefused(request)) return;
+    if (isRefused(request) || equals.join(request)) return;
     for (const batch of plan.add(request)) closed.push(batch);
   };
   const enter = (index: number, body: DecodedBody): Reply | undefined => {
@@ -229,9 +243,9 @@ function halveForMemory(batch: MicroBatch): Halves | undefined {
   return parts.some((part) => elementsIn(firstRowOf(part)) < elements) ? halve(batch) : undefined;
 }
 
-async function failAll({ parts }: MicroBatch, failed: Failure, { replies, sink }: Call): Promise<void> {
+async function failAll({ parts }: MicroBatch, failed: Failure, { replies, equals, sink }: Call): Promise<void> {
   const pending: Reply[] = [];
-  for (const { request } of parts) {
+  for (const request of parts.flatMap((part) => equals.close(part.request))) {
     const one = replies.recordFailure(request, failed);
     if (one !== undefined) pending.push(one);
   }
@@ -242,7 +256,7 @@ async function failAll({ parts }: MicroBatch, failed: Failure, { replies, sink }
 async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
   for (const part of batch.parts) {
     const { request } = part;
-    if (call.replies.isComplete(request.bodyIndex)) continue;
+    if (call.equals.close(request).every(({ bodyIndex }) => call.replies.isComplete(bodyIndex))) continue;
     // A request that was cut before batching stopped is run once, as a whole.
     if (!isWhole(part) && !call.splits.takeWhole(request)) continue;
     await scoreRequest(request, batch, call);
@@ -250,17 +264,11 @@ async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
 }
 
 async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBatch, call: Call): Promise<void> {
-  const { replies } = call;
   const alone = loneMicroBatch(request, closedBecause);
   const fit = fitTime(alone, call, false);
   const ran =
     refuseTooLarge(alone, call) ?? (fit.fits ? await runMicroBatch(alone, fit.expectedMs, call) : fit.failure);
-  if (isFailure(ran)) {
-    const failed = replies.recordFailure(request, ran);
-    if (failed !== undefined) await call.sink([failed]);
-    return;
-  }
-  await answerMicroBatch(alone, ran, call);
+  await (isFailure(ran) ? failAll(alone, ran, call) : answerMicroBatch(alone, ran, call));
 }
 
 function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
@@ -287,8 +295,9 @@ async function answerMicroBatch(batch: MicroBatch, { outputs, runMs, stackMs }: 
   }
   encodeMs += stopwatch.lap();
   observer.stage?.('encode', startedAt, now(), { model: batch.model.name, rows: batch.rows, busyMs: encodeMs });
-  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs }), () =>
-    batch.parts.map(({ request }) => request.bodyIndex),
+  const requests = call.equals.answeredBy(batch.parts);
+  observer.microBatch(reportOf(batch, requests.length, { stackMs, runMs, encodeMs }), () =>
+    requests.map(({ bodyIndex }) => bodyIndex),
   );
 }
 
@@ -309,7 +318,7 @@ async function* answerParts(
   call: Call,
 ): AsyncGenerator<readonly Reply[]> {
   const { model } = batch;
-  const { replies, splits, deps, time } = call;
+  const { replies, splits, equals, deps, time } = call;
   const together = createHookBatch('encodeBatch', model.transform?.encodeBatch, model, time, deps);
   const encoderOfRun = createEncoder(outputs, together, deps.observer);
   let pending: Reply[] = [];
@@ -333,28 +342,33 @@ async function* answerParts(
     const { request } = part;
     const fromRow = row;
     row += part.toRow - part.fromRow;
-    if (replies.isComplete(request.bodyIndex)) continue;
-    let answer: MaybePromise<Scores | Failure>;
+    const everyone = equals.close(request);
+    if (everyone.every(({ bodyIndex }) => replies.isComplete(bodyIndex))) continue;
+    let encoder: ScoreEncoder | Failure = encoderOfRun;
+    let encodedRow = fromRow;
     if (fewestCharacters(request, outputs) > deps.limits.maxAnswerCharacters) {
-      answer = answerTooLarge(deps.limits.maxAnswerCharacters);
-    } else if (liesInOutputs(part, batch)) answer = encode(encoderOfRun, request, fromRow, replies);
-    else {
+      encoder = answerTooLarge(deps.limits.maxAnswerCharacters);
+    } else if (!liesInOutputs(part, batch)) {
       const joined = splits.collectPart(part, unstack(batch, part, fromRow, outputs));
       if (joined === undefined) continue;
       const own = isFailure(joined) || isWhole(part) ? joined : await verifyWhole(request, joined, call);
-      answer = isFailure(own) ? own : encode(createEncoder(own, together, deps.observer), request, 0, replies);
+      encoder = isFailure(own) ? own : createEncoder(own, together, deps.observer);
+      encodedRow = 0;
     }
-    if (answer instanceof Promise) later.push(answer.then((encoded) => record(request, encoded)));
-    else record(request, answer);
-    if (heldThisTurn < SIZE_A_TURN) continue;
-    heldThisTurn = 0;
-    await nextTurn();
-    if (held < SIZE_WRITTEN_TOGETHER) continue;
-    await allEncoded();
-    yield pending;
-    pending = [];
-    later = [];
-    held = 0;
+    for (const one of everyone) {
+      const answer = isFailure(encoder) ? encoder : encode(encoder, one, encodedRow, replies);
+      if (answer instanceof Promise) later.push(answer.then((encoded) => record(one, encoded)));
+      else record(one, answer);
+      if (heldThisTurn < SIZE_A_TURN) continue;
+      heldThisTurn = 0;
+      await nextTurn();
+      if (held < SIZE_WRITTEN_TOGETHER) continue;
+      await allEncoded();
+      yield pending;
+      pending = [];
+      later = [];
+      held = 0;
+    }
   }
   await allEncoded();
   yield pending;

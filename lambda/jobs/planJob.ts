@@ -34,14 +34,14 @@ import {
   type Spec,
   spansOf,
 } from './jobTypes.ts';
-import { firstObject } from './lineRows.ts';
+import { firstObject, MAX_HEADER_BYTES } from './lineRows.ts';
 import { matchColumns, matchKeys } from './matchColumns.ts';
 import { bytesOfValues, maxSpent } from './parquetBudget.ts';
 import { type ColumnType, chunksOf, columnsOf, leavesOf, type RangeStorage, readFooter } from './parquetFooter.ts';
 import { CODECS } from './parquetPages.ts';
 import { outputsOf } from './resultFiles.ts';
 import { arePlainObjects, rowShape, withSeparator } from './rowRequests.ts';
-import { type GoesOn, headerIn, MAX_HEADER_BYTES, readStart } from './textRows.ts';
+import { type GoesOn, headerIn, readStart } from './textRows.ts';
 
 export interface PlanEvent {
   readonly action: 'plan';

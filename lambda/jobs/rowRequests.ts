@@ -92,6 +92,9 @@ const WORDS: Readonly<Record<string, number | boolean>> = {
   false: false,
 };
 
+/** A whole number of up to 20 digits, as many as the largest UINT64 has. Millions take seconds to convert. */
+const WHOLE = /^-?0*\d{1,20}$/;
+
 /** The number or boolean that a text says; undefined where it says none. */
 export function parseCell(text: string): number | bigint | boolean | undefined {
   const plain = text
@@ -99,7 +102,7 @@ export function parseCell(text: string): number | bigint | boolean | undefined {
     .toLowerCase()
     .replace(/^\+(?=[\d.in])/, '');
   if (Object.hasOwn(WORDS, plain)) return WORDS[plain];
-  if (/^-?\d+$/.test(plain)) return BigInt(plain);
+  if (WHOLE.test(plain)) return BigInt(plain);
   const value = Number(plain);
   return plain !== '' && Number.isFinite(value) && !/^-?0[xob]/.test(plain) ? value : undefined;
 }

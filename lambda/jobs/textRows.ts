@@ -1,11 +1,19 @@
 import { isUtf8 } from 'node:buffer';
 import { pipeline, Readable } from 'node:stream';
 import zlib, { createGunzip, type ZstdDecompress } from 'node:zlib';
-import { type Failure, failure, messageOf } from '../core/failure.ts';
+import { failure, messageOf } from '../core/failure.ts';
 import { type ByteRange, type Compression, JobError, type JobInput, type JobStorage } from './jobFiles.ts';
 import { MAX_PIECES } from './jobObjects.ts';
 import type { JobHead, Span } from './jobTypes.ts';
-import { fieldsOf, type LineReader, lineReaderOf, readLines } from './lineRows.ts';
+import {
+  columnsIn,
+  type LineLimit,
+  type LineReader,
+  lineLimit,
+  lineReaderOf,
+  MAX_HEADER_BYTES,
+  readLines,
+} from './lineRows.ts';
 import type { IdPrefix, Rows } from './rows.ts';
 
 /** Rows of one piece, in order. Each row is handed out once. */
@@ -51,7 +59,7 @@ const BYTE_ORDER_MARK = '\uFEFF';
 
 interface LineOptions {
   readonly isLast: boolean;
-  readonly maxLineBytes: number;
+  readonly limit: LineLimit;
   readonly reader: LineReader;
   /** CSV only. */
   readonly separator: string | undefined;
@@ -66,7 +74,7 @@ interface LineOptions {
 function rowsOfLines(
   span: ByteRange,
   { at, bytes: source }: Bytes,
-  { isLast, maxLineBytes, reader, separator }: LineOptions,
+  { isLast, limit, reader, separator }: LineOptions,
 ): PieceRows {
   const bytes = Buffer.from(source.buffer, source.byteOffset, source.length);
   const end = Math.min(span.end - at, bytes.length);
@@ -75,11 +83,10 @@ function rowsOfLines(
   let read = 0;
   /** Decodes the next lines, or adds a row for a line that cannot be decoded. */
   const decodeNext = (): void => {
-    let some = bytes.subarray(next, endOfLines(bytes, next, Math.min(end, next + DECODED_BYTES, next + maxLineBytes)));
+    let some = bytes.subarray(next, endOfLines(bytes, next, Math.min(end, next + DECODED_BYTES, next + limit.bytes)));
     const isReadable = isUtf8(some);
     if (!isReadable) some = bytes.subarray(next, endOfLines(bytes, next, next));
-    const failed =
-      sizeOfLine(some) > maxLineBytes ? tooLong(maxLineBytes) : isReadable || isUtf8(some) ? undefined : NOT_UTF8;
+    const failed = sizeOfLine(some) > limit.bytes ? limit.failure : isReadable || isUtf8(some) ? undefined : NOT_UTF8;
     if (failed === undefined) lines = decodeLines(some, at + next);
     else reader.refuse(at + next, failed);
     read = 0;
@@ -145,13 +152,6 @@ function decodeLines(bytes: Buffer, at: number): DecodedLines {
   return { text, idOf };
 }
 
-function tooLong(maxBytes: number): Failure {
-  return failure(
-    'PAYLOAD_TOO_LARGE',
-    `line: expected at most ${maxBytes} bytes, got more; send several requests, or raise the function's memory`,
-  );
-}
-
 const NOT_UTF8 = failure('INVALID_JSON', 'line: expected UTF-8, got other bytes; convert the file');
 
 /** Bytes to read past a piece for the rest of its last line. Most lines end there. */
@@ -166,15 +166,16 @@ const PAST_BYTES = 64 * 1024;
  * | compressed | from the beginning: a call that starts in the middle skips what is before |
  *
  * @param head of the job, with the version and compression of the file
- * @param maxLineBytes longer lines are refused as rows
+ * @param shareOfMemory longer lines are refused as rows
  */
 export function openText(
   storage: JobStorage,
   head: JobHead & IdPrefix,
   { start: first, end: last }: Span,
-  maxLineBytes: number,
+  shareOfMemory: number,
 ): PieceReader {
   const isPlain = head.compression === 'none';
+  const limit = lineLimit(shareOfMemory, isPlain ? undefined : head.bytes);
   const end = last ?? (isPlain ? head.bytes : undefined);
   let stream: StreamWindow | undefined;
   const streamFrom = (place: number): StreamWindow => {
@@ -197,9 +198,9 @@ export function openText(
     if (end !== undefined && start >= end) return undefined;
     const window = await windowFrom(start, goesOn);
     let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
-    for (let past = Math.min(PAST_BYTES, maxLineBytes); ; past *= 4) {
+    for (let past = Math.min(PAST_BYTES, limit.bytes); ; past *= 4) {
       await window.fillUntil(span.end + past);
-      if (window.hasEnded() || past > maxLineBytes || endsWithin(span, window.bytes())) break;
+      if (window.hasEnded() || past > limit.bytes || endsWithin(span, window.bytes())) break;
     }
     const source = window.bytes();
     const isLast = end === undefined ? window.hasEnded() && endOf(source) <= span.end : span.end === end;
@@ -207,7 +208,7 @@ export function openText(
       if (endOf(source) <= start && piece > 0) return undefined;
       span = { start, end: Math.max(start, endOf(source)) };
     }
-    return rowsOfLines(span, source, { isLast, maxLineBytes, reader: lineReaderOf(head), separator: head.separator });
+    return rowsOfLines(span, source, { isLast, limit, reader: lineReaderOf(head), separator: head.separator });
   };
   return {
     read: (piece, goesOn) =>
@@ -479,30 +480,17 @@ interface Header {
   readonly end: number;
 }
 
-/** Maximum size of a header. Every call reads the names. */
-export const MAX_HEADER_BYTES = 1024 * 1024;
-
 /**
  * Finds the header at the start of a file.
  *
  * @param bytes first {@link MAX_HEADER_BYTES} of the text, or all of it
  * @throws JobError if there is none
  */
-export function headerIn(bytes: Buffer, input: JobInput, separator: string | undefined): Header {
+export function headerIn(bytes: Buffer, { key }: JobInput, separator: string | undefined): Header {
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
-  if (newline < 0 && bytes.length >= MAX_HEADER_BYTES)
-    throw noHeader(input, `a first line of more than ${MAX_HEADER_BYTES} bytes`);
-  if (!isUtf8(line)) throw noHeader(input, 'bytes that are not UTF-8');
-  const text = line
-    .toString()
-    .replace(/^\uFEFF/, '')
-    .replace(/\r$/, '');
-  const columns = text.trim() === '' ? undefined : fieldsOf(text, separator);
-  if (columns === undefined) throw noHeader(input, 'a first line without them');
-  return { columns, end: newline < 0 ? bytes.length : newline + 1 };
-}
-
-function noHeader({ key }: JobInput, got: string): JobError {
-  return new JobError('INVALID_JOB', `${key}: expected the names of the columns in the first line of CSV, got ${got}`);
+  if (line.length < MAX_HEADER_BYTES && !isUtf8(line)) {
+    throw new JobError('INVALID_JOB', `${key}: expected UTF-8 in the first line, got other bytes; convert the file`);
+  }
+  return { columns: columnsIn(key, line.toString(), separator), end: newline < 0 ? bytes.length : newline + 1 };
 }

@@ -11,7 +11,7 @@ import {
   type TensorSpec,
 } from '../core/model.ts';
 import { capacityOf } from '../core/plan.ts';
-import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
+import { allocate, DATATYPES, elementCount, type Tensor } from '../core/tensor.ts';
 import { type AxisSizes, elementsAt, shapesAt, sizesToTry, symbolicAxes } from './contract.ts';
 import { type Batching, decideBatching } from './decideBatching.ts';
 import { makeUp, realProbes, rowShapes } from './probes.ts';
@@ -179,6 +179,8 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
   const { model } = recorded;
   const mayShare = model.maxBatchRows > 1 && model.sharing !== 'never';
   if (!mayShare || model.allowedSizes.length === 1 || model.measured !== undefined || onGpu || sizes === false) return;
+  // Rows that cannot share a run have one size.
+  if (elementsAt(model, 2, {}) > maxElements) return;
   const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
   await timeSizes(recorded, { probes: timingProbes(model, samples, hasLoop), maxElements, limitMs, now });
 }
@@ -237,6 +239,11 @@ const SIZES = [1, 4, 32, 128];
 /** Maximum number of input elements of such a run: several large open axes together would exceed the memory. */
 const MAX_ELEMENTS = 4_194_304;
 
+/** Maximum memory of the inputs of the first run. An image of 2,300 × 2,300 pixels fits. */
+const MAX_INPUT_BYTES = 64 * 1024 * 1024;
+/** Assumed memory of a text. */
+const TEXT_BYTES = 64;
+
 /** Row counts to try if a model does not run with 1 row, because it may be baked to one. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
 
@@ -284,7 +291,7 @@ export async function warmUp(
   }
   const good = [smallest];
   for (const rows of others) {
-    const max = isOpen && rows > 2 ? maxElements : Number.POSITIVE_INFINITY;
+    const max = isOpen ? maxElements : Number.POSITIVE_INFINITY;
     if (elementsAt(model, rows, { ...found.sizes, ...shortestLength(model) }) > max) break;
     const reason = await whyNotAt(model, rows, found.sizes, onGpu, max);
     if (reason === undefined) {
@@ -314,12 +321,24 @@ async function findSizes(
 ): Promise<{ readonly sizes: AxisSizes } | { readonly reason: string }> {
   let first: string | undefined;
   for (const sizes of sizesToTry(model, given, SIZES)) {
+    const bytes = inputBytesAt(model, rows, sizes);
+    if (bytes > MAX_INPUT_BYTES)
+      return { reason: first ?? `expected inputs of at most ${MAX_INPUT_BYTES} bytes, got ${bytes}` };
     if (first !== undefined && elementsAt(model, rows, sizes) > MAX_ELEMENTS) continue;
     const reason = await whyNotAt(model, rows, sizes, onGpu);
     if (reason === undefined) return { sizes };
     first ??= reason;
   }
   return { reason: first ?? '' };
+}
+
+function inputBytesAt(model: Model, rows: number, sizes: AxisSizes): number {
+  const bytesOf = ({ datatype }: TensorSpec): number => {
+    const info = DATATYPES[datatype];
+    return info.kind === 'string' ? TEXT_BYTES : info.array.BYTES_PER_ELEMENT;
+  };
+  const shapes = shapesAt(model, rows, sizes, 1);
+  return model.inputs.reduce((sum, spec, index) => sum + elementCount(shapes[index] ?? []) * bytesOf(spec), 0);
 }
 
 /** Finds the only row count of a model whose axis 0 is dynamic only in name: it fails at twice that count. */

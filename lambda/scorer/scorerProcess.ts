@@ -177,6 +177,7 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
         costs: createCostEstimator(),
         memory: createMemoryCeiling(),
         batching,
+        repeats: new WeakMap(),
         now: () => performance.now() + skewMs,
       },
       hasPayloads: rest.hasPayloads,
@@ -244,6 +245,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodie
     models: defaults === undefined ? repository : withDefaults(repository, defaults),
     payloads: hasPayloads ? createPayloadReader(call) : undefined,
     plan: isAlone ? planAlone : plan,
+    repeats: isAlone ? undefined : deps.repeats,
     observer,
   };
   const bodies = bodiesOf(keysAndBodies, refusals);

@@ -234,6 +234,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       { environment: { BATCHSCORE_MAX_BATCH_ROWS: '5', ORT_DISABLE_TELEMETRY: '0', TZ: 'UTC' } },
       'environment: expected no name that the construct sets itself, got BATCHSCORE_MAX_BATCH_ROWS, ORT_DISABLE_TELEM',
     ],
+    [
+      { environment: { KEYS: 'k'.repeat(4096) } },
+      'environment: expected names and values of at most 4096 bytes, with those that the construct sets, got ',
+    ],
     [{ tuning: { maxPayloadSize: Size.bytes(0) } }, 'tuning.maxPayloadSize: expected'],
     [onFargate({}, { tuning: { providers: 'cuda' } }), 'expected none that needs a GPU, because compute ecs'],
   ],

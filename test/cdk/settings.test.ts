@@ -139,7 +139,7 @@ const OTHERS: Readonly<Record<string, readonly [prop: string, unit: string]>> = 
 };
 /** The numbers of the tuning, as docs/construct.md lists them from the code. */
 const [, TUNING = ''] = docPage('construct.md').split('\n### Tuning\n');
-const OF_TUNING = [...(TUNING.split('\n### ')[0] ?? '').matchAll(/^\| `(\w+)` \| `number` \|/gm)].map(
+const OF_TUNING = [...(TUNING.split('\n### ')[0] ?? '').matchAll(/^\| `(\w+): number` \|/gm)].map(
   ([, name]) => name as 'maxBatchRows',
 );
 
@@ -249,7 +249,7 @@ describe('the defaults that docs/construct.md states', () => {
     for (const name of OF_TUNING) {
       const setting: Setting = SETTINGS[name];
       if (setting.default !== undefined)
-        expect(page).toMatch(new RegExp(`^\\| \`${name}\` .* \\| ${setting.default} \\|$`, 'm'));
+        expect(page).toMatch(new RegExp(`^\\| \`${name}: number\` .* \\| ${setting.default} \\|$`, 'm'));
     }
     const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
     const bases = [...dockerfile.matchAll(/^ARG [A-Z]+_BASE=(\S+)$/gm)].map(([, base]) => base);

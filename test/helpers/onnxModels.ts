@@ -9,7 +9,7 @@ import {
   tensorType,
 } from '../../bench/workload/encodeModel.ts';
 import type { Datatype } from '../../lambda/core/tensor.ts';
-import { floats, int, ints, model, node, values } from './graph.ts';
+import { floats, graphOf, int, ints, model, node, values } from './graph.ts';
 
 /** ONNX element types that no datatype stands for. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 export const ELEMENT_TYPE = { bfloat16: 16, int4: 22 } as const;
@@ -244,6 +244,27 @@ export function trappingWhenOpened(): Uint8Array {
     ],
     [scalar('least', -(2 ** 31)), scalar('minus_one', -1)],
   );
+}
+
+/** Index at which `costlyModel` divides the least int32 by -1, at which x86 ends the process. */
+export const TRAP = 1;
+
+/**
+ * Takes tens of microseconds for each row of float32 `x` `[batch, 3]` and int64 `index` `[batch]`: `reciprocal` is `1 / x`,
+ * and `value` is looked up in a table of three. The run fails for an index outside of -3..2.
+ */
+export function costlyModel(): Uint8Array {
+  const { nodes, constants } = graphOf(
+    'wide = MatMul x w(3,1024); deep = MatMul wide w(1024,1024); back = MatMul deep w(1024,3); nothing = Mul back 0.0; ' +
+      `inverse = Div 1.0 x; reciprocal = Add inverse nothing; traps = Equal index ${TRAP}; trap = Cast traps to=6; ` +
+      'two = Add trap trap; divisor = Sub one two; quotient = Div least divisor; some = Cast quotient to=1; ' +
+      'none = Mul some 0.0; found = Gather [10.0,20.0,30.0] index; value = Add found none',
+  );
+  const integers = [scalar('one', 1), scalar('least', -(2 ** 31))];
+  return model('x FP32[batch,3]; index INT64[batch]', 'reciprocal FP32[batch,3]; value FP32[batch]', nodes, [
+    ...constants,
+    ...integers,
+  ]);
 }
 
 /** What `culpritModel` does for some indexes, in native code. */

@@ -173,7 +173,15 @@ describe('batchscore submit, given a file that holds no requests', () => {
   it.each([
     ['CSV by another name, with blank lines first', 'a.txt', '\n\nf0;f1\n0.1;2\n', /: line 3: .*got CSV; /, SCORED],
     ['plain rows', 'a.jsonl', '{"f0":0.1,"id":"x"}\n', /: line 1: .*got an object with the keys "f0", "id"; /, SCORED],
-    ['rows as arrays', 'a.jsonl', '[0.1,2]\n[3,4]\n', /got an array; /, SCORED],
+    ['rows as arrays', 'a.jsonl', '[0.1,2]\n[3,4]\n', /got an array of 2 elements, one of them 0.1; /, SCORED],
+    ['all rows in one array', 'a.json', '[{"x":1},{"x":2}]', /got an array .* one of them an object without /, SCORED],
+    [
+      'a large array',
+      'a.json',
+      `[${'{"x":1},'.repeat(250_000)}{}]`,
+      /got JSON of more arrays and objects than /,
+      SCORED,
+    ],
     ['JSON over several lines', 'a.json', '{\n  "inputs": []\n}\n', /got a part of JSON; /, /jq -c/],
     ['prose', 'a.md', 'Read me first\n', /got text that is no JSON; /, /check the path/],
     ['NumPy', 'a.npy', Buffer.from('\x93NUMPY\x01\x00', 'latin1'), /got an array of NumPy; /, /as Parquet or CSV/],

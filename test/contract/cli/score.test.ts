@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { copyFileSync, lstatSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { parquetReadObjects } from 'hyparquet';
 import { parquetWriteBuffer } from 'hyparquet-writer';
@@ -367,5 +369,17 @@ describe('what is scored or submitted', () => {
     const { stream, bytes } = await inputFile(pipe, process);
     await Promise.all([writeFile(pipe, 'a\nb\n'), expect(text(stream)).resolves.toBe('a\nb\n')]);
     expect(bytes).toBeUndefined();
+  });
+
+  it.each(['in.txt', 'in.txt.gz'])('says how much of it was read: %s', async (name) => {
+    const content = randomBytes(4_000_000).toString('base64');
+    writeFileSync(inFolder(name), name.endsWith('.gz') ? gzipSync(content) : content);
+    const { stream, share } = await inputFile(inFolder(name), process);
+    let bytes = 0;
+    for await (const chunk of stream) {
+      bytes += chunk.length;
+      expect(Math.abs(Number(share()) - bytes / content.length)).toBeLessThan(0.1);
+    }
+    expect(share()).toBe(1);
   });
 });

@@ -300,18 +300,42 @@ const TRUE: Readonly<Record<string, Buffer>> = {
 };
 
 const gz = (text: string): Buffer => gzipSync(text, { level: 9 });
+const TOO_LONG = /line 1: expected at most 1[34]\d{5} bytes in a compressed file of \d+, got more; decompress the file/;
+const TOO_LONG_ROW = /PAYLOAD_TOO_LARGE, first in line 2: line: expected at most \d+ bytes in a compressed file of/;
 /** By name, what is in a file of another kind, and what is said of it. */
 const OTHERS: readonly (readonly [what: string, name: string, file: Buffer, said: RegExp])[] = [
   ['nine million blank lines', 'in.jsonl.gz', gz('\n'.repeat(9_500_000)), /expected rows to score, got none/],
-  ['nine million brackets', 'in.jsonl.gz', gz(`{"x":${'['.repeat(9_000_000)}`), /scored, INVALID_REQUEST 1/],
-  ['a million objects', 'in.jsonl.gz', gz('{"x":'.repeat(1_000_000)), /scored, INVALID_REQUEST 1/],
-  ['four million elements', 'in.jsonl.gz', gz(`{"x":[${'1,'.repeat(4_000_000)}1]}`), /scored, INVALID_SHAPE 1/],
-  ['a line of nine million digits', 'in.jsonl.gz', gz(`{"x":1}\n${'9'.repeat(9_000_000)}`), /1 scored, INVALID_/],
+  ['nine million brackets', 'in.jsonl.gz', gz(`{"x":${'['.repeat(9_000_000)}`), TOO_LONG],
+  ['a million brackets', 'in.jsonl.gz', gz(`{"x":${'['.repeat(1_000_000)}`), /scored, INVALID_REQUEST 1/],
+  ['two hundred thousand objects', 'in.jsonl.gz', gz('{"x":'.repeat(200_000)), /scored, INVALID_REQUEST 1/],
+  ['half a million elements', 'in.jsonl.gz', gz(`{"x":[${'1,'.repeat(500_000)}1]}`), /scored, INVALID_SHAPE 1/],
+  ['five million elements', 'wholeLists.jsonl.gz', gz(`{"x":[${'1,'.repeat(4_900_000)}1]}`), TOO_LONG],
+  ['three million texts', 'textLists.jsonl.gz', gz(`{"x":[${'"",'.repeat(3_200_000)}""]}`), TOO_LONG],
+  ['a cell of five million elements', 'wholeLists.csv.gz', gz(`x\n"[${'1,'.repeat(4_900_000)}1]"`), TOO_LONG_ROW],
+  ['a line of nine million digits', 'in.jsonl.gz', gz(`{"x":1}\n${'9'.repeat(9_000_000)}`), /1 scored, PAYLOAD_TOO_L/],
+  ['ten million digits', 'whole.csv.gz', gz(`x\n${'9'.repeat(9_900_000)}`), TOO_LONG_ROW],
+  ['nine million digits', 'whole.csv.gz', gz(`x\n${`${'9'.repeat(1_000_000)}\n`.repeat(9)}`), /scored, INVALID_DATA 9/],
+  ['ten million columns', 'in.csv.gz', gz(`${','.repeat(9_900_000)}x\n1\n`), TOO_LONG],
+  [
+    'a million columns',
+    'in.csv.gz',
+    gz(`${','.repeat(1_060_000)}x\n1\n`),
+    /first line of CSV, got 1048576 bytes or more/,
+  ],
   ['brackets', 'in.jsonl', Buffer.from(`{"x":${'['.repeat(9_000)}`), /scored, INVALID_JSON 1/],
   ['thousands of columns', 'in.csv', Buffer.from(`${','.repeat(9_000)}x`), /columns: expected each name once/],
   ['quotes', 'in.csv', Buffer.from(`x\n${'"'.repeat(9_000)}1`), /scored, INVALID_REQUEST 1/],
   ['thousands of digits', 'in.csv', Buffer.from(`x\n${'9'.repeat(9_000)}`), /scored, INVALID_DATA 1/],
 ];
+
+/** Shapes of inputs that declare more elements than a request has. */
+const SHAPES: Readonly<Record<string, readonly (number | string)[]>> = {
+  'a large image': [1, 3, 4000, 4000],
+  'ten million elements': ['batch', 10_000_000],
+  'a hundred million rows': [100_000_000],
+  'a terabyte of elements': ['batch', 1_000_000, 1_000_000],
+  'more elements than there are atoms': ['batch', ...Array.from({ length: 600 }, () => 2)],
+};
 
 /** Columns of long lists in one of three rows. */
 const longLists = (columns: number, values: number): Buffer => {
@@ -438,8 +462,8 @@ describe('a hostile file of less than 10 kB', () => {
   let base: typeof most | undefined;
   let leastWorkMs = Number.POSITIVE_INFINITY;
   const command = async (args: readonly string[], name: string, file: Uint8Array | string) => {
-    const type = /texts/.test(name) ? 'BYTES' : /whole/.test(name) ? 'INT64' : 'FP32';
-    writeFileSync(inFolder('model.onnx'), identityModel(type, ['batch']));
+    const type = /text/.test(name) ? 'BYTES' : /whole/.test(name) ? 'INT64' : 'FP32';
+    writeFileSync(inFolder('model.onnx'), identityModel(type, /Lists/.test(name) ? ['batch', 'n'] : ['batch']));
     writeFileSync(inFolder(name), file);
     expect(file.length).toBeLessThan(MAX_FILE_BYTES);
     const env = { NODE_OPTIONS: `--import ${JSON.stringify(ACCOUNT.replaceAll('\n', ''))}` };
@@ -489,6 +513,14 @@ describe('a hostile file of less than 10 kB', () => {
     expect(scored.code).not.toBe(0);
     expect(scored.stdout + scored.said).toMatch(expected);
     await expectCheap(scored);
+  });
+
+  it.each(Object.entries(SHAPES))('is inspected without a request: a model of %s', async (_, shape) => {
+    const model = identityModel('FP32', shape);
+    const inspected = await command(['inspect', inFolder('big.onnx')], 'big.onnx', model);
+    expect(inspected.code).toBe(0);
+    expect(inspected.stdout.replaceAll(/\s+/g, ' ')).toContain('No request was run: a row has over 1310720 elements');
+    await expectCheap(inspected);
   });
 
   it.each(KEPT)('is cheap where it is kept: %s', async (_, keep, file, code, said) => {

@@ -22,7 +22,6 @@ import dynalite from 'dynalite';
 import { buildApp } from 'fauxqs';
 import { asksForHelp, type Main, parseOptions, runCommand, UsageError, wholeNumber } from '../../../cli/arguments.ts';
 import { createDynamoDbClient, createS3Client } from '../../../lambda/aws/awsClients.ts';
-import { HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
 import { MAX_RECEIVES } from '../../../lambda/core/limits.ts';
 import { startFront } from '../../helpers/frontServer.ts';
 import { MAX_HIDDEN_SECONDS, MAX_SEED, redrivePolicy, startStrictSqs } from '../../helpers/strictSqs.ts';
@@ -41,6 +40,9 @@ import { createFaults, type FaultKind, startCredentials } from './faults.ts';
 import { type Fleet, startFunctions, startWorkers, type Variables } from './fleets.ts';
 import { JOB_BUCKET, runJob } from './jobs.ts';
 import { culprit, longRun, message, putModels, type Sent } from './messages.ts';
+
+/** The judge's own calls outlast a machine that is busy with the hosts. */
+const PATIENCE = { connectMs: 30_000, answerMs: 60_000 };
 
 const USAGE = `usage: npm run test:faults -- [--seed N] [--minutes M] [--messages K] [--backlog B] [--json]
 
@@ -109,9 +111,9 @@ async function startWorld(seed: number) {
   const bucketFront = await startFront(bucketsEndpoint, faults.front('s3', bucketOf, took));
 
   const anyone = { region: 'us-east-1', credentials: { accessKeyId: 'any', secretAccessKey: 'any' } };
-  const s3 = createS3Client(HOST_PATIENCE, { ...anyone, endpoint: bucketsEndpoint, forcePathStyle: true });
+  const s3 = createS3Client(PATIENCE, { ...anyone, endpoint: bucketsEndpoint, forcePathStyle: true });
   for (const Bucket of ['results', 'payloads', JOB_BUCKET]) await s3.send(new CreateBucketCommand({ Bucket }));
-  const dynamodb = createDynamoDbClient(HOST_PATIENCE, { ...anyone, endpoint: tablesEndpoint });
+  const dynamodb = createDynamoDbClient(PATIENCE, { ...anyone, endpoint: tablesEndpoint });
   await dynamodb.send(
     new CreateTableCommand({
       TableName: 'results',

@@ -26,7 +26,11 @@ export function scriptOf(steps: readonly Step[]): string {
 exec 3>&1
 recipes=$PWD
 dev=
-stop_dev() { if [ -n "$dev" ]; then kill -- -"$dev" && wait "$dev" || true; fi; }
+stop_dev() {
+  [ -n "$dev" ] || return 0
+  kill -- -"$dev" 2>/dev/null || true
+  while kill -0 -- -"$dev" 2>/dev/null; do sleep 0.1; done
+}
 trap 'stop_dev; kill $(jobs -p) 2>/dev/null || true' EXIT
 mkdir -p .printed
 ${steps.map(({ block }, index) => `${headingOf(block, steps[index - 1]?.block)}${commandsOf(block, index)}`).join('')}`;

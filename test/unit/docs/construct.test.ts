@@ -1,6 +1,8 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { TUNING_AMOUNTS } from '../../../infra/constructs/plan.ts';
+import { SETTINGS, type Setting } from '../../../lambda/settings.ts';
 import { docPage, REPOSITORY } from '../../helpers/command.ts';
 
 /** The interfaces whose members docs/construct.md lists, each below a heading of its name. */
@@ -18,6 +20,7 @@ const TABLES = [
   'Tuning',
   'LambdaOptions',
   'FunctionResources',
+  'FunctionNetwork',
   'LambdaGpuOptions',
   'ServiceOptions',
   'EcsOptions',
@@ -38,21 +41,29 @@ function rowsOf(name: string): string[] {
   );
   const found = SOURCES.map((source) => declaration.exec(source)?.groups).find((groups) => groups !== undefined);
   const { bases = '', body = '' } = found ?? {};
+  const meaningOf = (member: string, doc: string) => (name === 'Tuning' ? `\`${variableOf(member)}\`` : doc);
   const rows = [...body.matchAll(MEMBER)].map(({ groups: { doc = '', name = '', isOptional, type = '' } = {} }) => {
     const words = doc.replaceAll(/\s*\n\s*\*?\s*/g, ' ').replace(/@see .*$/, '');
     const [what = '', byDefault = isOptional ? '' : 'required'] = words.split('@default').map((text) => text.trim());
-    const cells = [`\`${name}\``, `\`${type.replace(' | undefined', '')}\``, what, byDefault];
+    const cells = [`\`${name}: ${type.replace(' | undefined', '')}\``, meaningOf(name, what), byDefault];
     return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
   });
   const others = bases.split(/,\s*/).filter((base) => base !== '' && !TABLES.includes(base));
   return [...rows, ...others.flatMap(rowsOf)];
 }
 
+/** The variable of the host that a prop of the tuning sets: docs/configuration.md says what it does. */
+function variableOf(prop: string): string | undefined {
+  const name = Object.entries(TUNING_AMOUNTS).find(([, [amount]]) => amount === prop)?.[0] ?? prop;
+  return Object.entries<Setting>(SETTINGS).find(([known]) => known === name)?.[1].variable;
+}
+
 /** `UPDATE=1 npm test -- test/unit/docs/construct` writes the tables. */
 it('docs/construct.md lists every prop as the code has it', () => {
   const page = docPage('construct.md');
   const listed = TABLES.reduce((text, name) => {
-    const table = ['| name | type | what it is | default |', '| --- | --- | --- | --- |', ...rowsOf(name)].join('\n');
+    const header = `| prop | ${name === 'Tuning' ? 'variable' : 'what it is'} | default |`;
+    const table = [header, '| --- | --- | --- |', ...rowsOf(name)].join('\n');
     return text.replace(new RegExp(`(?<=### ${name}\\n\\n)(?:\\|.*\\n)*`), () => `${table}\n`);
   }, page);
   expect(TABLES.filter((name) => !page.includes(`### ${name}\n\n`))).toEqual([]);

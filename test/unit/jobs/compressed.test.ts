@@ -28,6 +28,17 @@ describe('compressed text', () => {
     expect(rows.map(({ id }) => id)).toEqual(LINES.map((_, x) => `${x}`));
   });
 
+  it.each([
+    ['gz', gzipSync],
+    ['zst', zstdCompressSync],
+  ])('of a few bytes may not inflate to a long line: %s', async (ending, compress) => {
+    const lines = [LINES[0], `"${'0'.repeat(2_000_000)}"`, LINES[1]].join('\n');
+    const content = compress(lines);
+    const rows = await runJob(jobOf(`in/a.jsonl.${ending}`, content, { ...SIZES, maxLineBytes: 10_000_000 }));
+    const error = `line: expected at most ${1_048_576 + 32 * content.length} bytes in a compressed file of ${content.length}, got more; decompress the file`;
+    expect(rows).toMatchObject([{ id: '0' }, { code: 'PAYLOAD_TOO_LARGE', error }, { id: '1' }]);
+  });
+
   it.each(['in/a.jsonl.gz', 'in/a.jsonl.zst'])('that is none is refused: %s', async (key) => {
     const job = jobOf(key, TEXT, SIZES);
     await expect(runJob(job)).rejects.toMatchObject({ name: 'INVALID_JOB' });

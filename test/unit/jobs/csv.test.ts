@@ -198,12 +198,9 @@ describe('a job of CSV', () => {
     ],
     ['x0,x1,n,b,t\n', { inputs: INPUTS, keep: ['z'] }, /keep: expected columns of the file \(.*"t"\), got "z"/],
     ['x0,x1,n,b,t,t\n', { inputs: INPUTS }, /expected each name once/],
-    [
-      '',
-      { inputs: INPUTS },
-      /expected the names of the columns in the first line of CSV, got a first line without them/,
-    ],
-    [Buffer.from([0xff, 10]), { inputs: INPUTS }, /got bytes that are not UTF-8/],
+    ['', { inputs: INPUTS }, /expected the names of the columns in the first line of CSV, got none/],
+    [`${','.repeat(1_048_576)}\n`, { inputs: INPUTS }, /in the first line of CSV, got 1048576 bytes or more/],
+    [Buffer.from([0xff, 10]), { inputs: INPUTS }, /expected UTF-8 in the first line, got other bytes/],
   ])('refuses %j with %j before anything is scored', async (csv, asked, message) => {
     const planned = planOf(jobOf('in/a.csv', csv, { models: ECHO, spec: asked }));
     await expect(planned).rejects.toMatchObject({ name: 'INVALID_JOB', message: expect.stringMatching(message) });

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
+import { lineLimit } from '../../../../lambda/jobs/lineRows.ts';
 import { createResultFile, outputsOf } from '../../../../lambda/jobs/resultFiles.ts';
 import { documentVisitor, visitResults } from '../../../../lambda/jobs/results.ts';
 import { repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
@@ -29,7 +30,8 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
     bytes,
     modifiedMs: undefined,
     change: async () => undefined,
-    shareOf: () => undefined,
+    share: () => undefined,
+    lineLimit: lineLimit(Number.POSITIVE_INFINITY),
     readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
   };
   for await (const { rows } of rowBatches(input, source, new AbortController().signal)) {
