@@ -56,8 +56,8 @@ export interface ScorerOptions {
  * briefly and then with all the time left. The first run of a shape takes long on a GPU.
  */
 const LIMITS = { cpu: { together: 1 / 30, first: 1 / 60 }, gpu: { together: 1 / 4, first: 1 / 8 } };
-/** Number of processes in a row that a model may end, without a good run, before it is not used for a while. */
-const MAX_LOST_IN_A_ROW = 16;
+/** Number of requests in a row that may end a process alone, without a good run, before the model is not used for a while. */
+const MAX_CONVICTED_IN_A_ROW = 16;
 const BROKEN_MS = 60_000;
 /** Idle time after which the process for requests that run alone ends. */
 const IDLE_MS = 60_000;
@@ -137,6 +137,7 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
     note: createNotes(health, (error) => {
       if (!isClosed) options.onLost?.(error);
     }),
+    convicted: health.recordConviction,
     observe(told, observer) {
       if (told.is === 'microBatch') health.ranWell(told.report.model);
       if (told.is === 'batchMismatch') mismatches.push(told.mismatch);
@@ -200,7 +201,7 @@ function createNotes(health: ReturnType<typeof createHealth>, onLost: (error: Er
     noted.add(child);
     const why = hungMs === undefined ? how : `was ended: a run had not ended after ${Math.round(hungMs)} ms`;
     onLost(new Error(`the scorer ${why}`));
-    if (model !== undefined) health.recordLoss(model, isOpening);
+    if (model !== undefined && isOpening) health.leaveAlone(model);
   };
 }
 
@@ -230,22 +231,24 @@ function report(told: Told, observer: Observer): void {
   }
 }
 
-/** Tracks models that end processes without a successful run in between. */
+/** Tracks models that cannot be opened, or that end a process for each request. */
 function createHealth(onBroken: (broken: BrokenModel) => void) {
-  const lostInARow = new Map<string, number>();
+  const convictedInARow = new Map<string, number>();
   const brokenUntil = new Map<string, number>();
+  const leaveAlone = (model: string): void => {
+    convictedInARow.delete(model);
+    brokenUntil.set(model, performance.now() + BROKEN_MS);
+    onBroken({ model, forMs: BROKEN_MS });
+  };
   return {
-    /** @param isOpening true if the model was being opened: it cannot be used then */
-    recordLoss(model: string, isOpening: boolean): void {
-      const lost = (lostInARow.get(model) ?? 0) + 1;
-      lostInARow.set(model, lost);
-      if (lost < MAX_LOST_IN_A_ROW && !isOpening) return;
-      lostInARow.delete(model);
-      brokenUntil.set(model, performance.now() + BROKEN_MS);
-      onBroken({ model, forMs: BROKEN_MS });
+    leaveAlone,
+    recordConviction(model: string): void {
+      const convicted = (convictedInARow.get(model) ?? 0) + 1;
+      convictedInARow.set(model, convicted);
+      if (convicted >= MAX_CONVICTED_IN_A_ROW) leaveAlone(model);
     },
     ranWell(model: string): void {
-      if (lostInARow.size > 0) lostInARow.delete(model);
+      if (convictedInARow.size > 0) convictedInARow.delete(model);
     },
     broken: (): BrokenModel[] =>
       Array.from(brokenUntil, ([model, until]) => ({ model, forMs: until - performance.now() })),

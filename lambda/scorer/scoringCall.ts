@@ -30,6 +30,8 @@ export interface CallContext {
   readonly deadlineMarginMs: number;
   readonly payloads: PayloadReader | undefined;
   readonly note: (child: ScorerChild, loss: Loss) => void;
+  /** Called for each request of a model that is answered with an error because it ended a process alone. */
+  readonly convicted: (model: string) => void;
   readonly observe: (told: Told, observer: Observer) => void;
 }
 
@@ -219,6 +221,7 @@ export class ScoringCall {
     const suspect = this.#suspects.get(index) as Suspect;
     const failed = failureOf(loss);
     suspect.crashes = 0;
+    if (loss.model !== undefined) this.#context.convicted(loss.model);
     if (position === WHOLE_BODY || !isPackedBody(this.#bodyOf(index).body)) {
       await this.#pass([this.#errorReply(index, failed)]);
     } else suspect.refused.set(position, failed);
