@@ -243,6 +243,10 @@ export async function sampleRequests(
     const { samples, failed } = await answered(await realTexts(model, takesOwnForm(description), lines), scoring);
     return { samples, isMadeUp: false, failed, ...(samples.length === 0 && { noSample: failed?.reason }) };
   }
+  if (description.takesText) {
+    const json = ownForm(model, JSON.stringify({ text: 'One example of a text.' }), 0);
+    return { ...(await answered([{ place: 'a made-up request', json, binary: undefined }], scoring)), isMadeUp: true };
+  }
   if (takesOwnForm(description)) {
     return none(
       'the model has a transform, which takes requests of its own: put one into samples.jsonl beside config.json',

@@ -44,15 +44,16 @@ export async function originOfModel(file: string, folder: string): Promise<Origi
 
 const CODE = /\.([cm]?[jt]s|json)$/;
 
-/** Returns a digest of a model's config.json and, if that names a transform, of the code and JSON beside it. */
+/** Returns a digest of a model's config.json and, if that names another file, of the code and JSON beside it. */
 function settingsDigest(folder: string): string {
-  const { transform } = readModelConfig(folder);
+  const { transform, tokenizer } = readModelConfig(folder);
   const isRead = (file: string): boolean => {
     const [first = ''] = file.split('/');
     return CODE.test(file) && !isVersion(first) && first !== 'node_modules';
   };
   const config = existsSync(join(folder, CONFIG_FILE)) ? [CONFIG_FILE] : [];
-  const files = transform === undefined ? config : deployedFiles(folder).filter(isRead).toSorted();
+  const files =
+    transform === undefined && tokenizer === undefined ? config : deployedFiles(folder).filter(isRead).toSorted();
   const sha256 = createHash('sha256');
   for (const file of files) {
     const content = readFileSync(join(folder, file));

@@ -1,4 +1,4 @@
-"""Exports a text classifier of the hub, or a small one with made-up weights, and saves its tokenizer."""
+"""Exports a text classifier of the hub, or a small one with made-up weights, and its tokenizer beside it."""
 
 import sys
 from pathlib import Path
@@ -20,10 +20,10 @@ else:
     words = BertWordPieceTokenizer()
     words.train_from_iterator(['Where is my parcel?', 'I was charged twice for my order'], vocab_size=1000)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words._tokenizer, pad_token='[PAD]')
-tokenizer.save_pretrained('bert-tokenizer')
 
 path = Path('models/bert/1/model.onnx')
 path.parent.mkdir(parents=True, exist_ok=True)
+tokenizer.save_pretrained('models/bert')
 axes = {0: 'batch', 1: 'sequence'}
 torch.onnx.export(
     model.eval(),

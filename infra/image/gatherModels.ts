@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { CONFIG_FILE, isServed, isVersion } from '../../lambda/core/places.ts';
 import { deployedFiles, isForPeople, type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
-import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
+import { readModelConfig, tokenizerPath, transformPath } from '../../lambda/onnx/modelConfig.ts';
 import { externalFilesOf } from '../../lambda/onnx/modelFile.ts';
 import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
 import { profilePath } from '../../lambda/onnx/profileFile.ts';
@@ -89,7 +89,9 @@ function filesOfModel(from: string, { folder, versions }: ModelFolder): string[]
   const ofVersions = versions.flatMap(({ path }) =>
     existsSync(path) ? [path, ...externalFilesOf(path), profilePath(path)] : [],
   );
-  return [...ofVersions, join(folder, CONFIG_FILE), join(folder, SAMPLES_FILE)].map((file) => slashed(from, file));
+  const tokenizer = tokenizerPath(folder, readModelConfig(folder)) ?? [];
+  const files = [...ofVersions, join(folder, CONFIG_FILE), join(folder, SAMPLES_FILE)].concat(tokenizer);
+  return files.map((file) => slashed(from, file));
 }
 
 function slashed(from: string, file: string): string {
@@ -288,7 +290,7 @@ function filesIn(folder: string): string[] {
     .map((entry) => slashed(folder, join(entry.parentPath, entry.name)));
 }
 
-const NPM_NAMES = { x86_64: 'x64', arm64: 'arm64' } as const;
+export const NPM_NAMES = { x86_64: 'x64', arm64: 'arm64' } as const;
 
 /** @throws Error with a remedy, if there are native files and none is for the processor */
 function refuseOtherProcessor(name: string, native: readonly string[], architecture: ProcessorName | undefined): void {

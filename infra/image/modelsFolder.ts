@@ -3,9 +3,10 @@ import { dirname, join, resolve } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
-import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
+import { NO_TOKENIZERS, readModelConfig, tokenizerPath, transformPath } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, externalFilesOf, localesOf } from '../../lambda/onnx/modelFile.ts';
 import type { Problem } from '../common/problems.ts';
+import { findPackage } from './gatherModels.ts';
 import { hasGpu, type ImageStage } from './stageImage.ts';
 
 const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
@@ -71,6 +72,9 @@ function checkModel(path: string): void {
 function checkConfig(folder: string, deviceCount: number): void {
   const config = readModelConfig(folder);
   transformPath(folder, config);
+  if (tokenizerPath(folder, config) !== undefined && findPackage('tokenizers', import.meta.url) === undefined) {
+    throw new Error(`${join(folder, CONFIG_FILE)}: ${NO_TOKENIZERS}`);
+  }
   const { devices, providers = [] } = config;
   const chosen = devices ?? providers.flatMap(({ deviceId }) => deviceId ?? []);
   if (chosen.some((device) => device >= deviceCount)) {

@@ -13,8 +13,17 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { walkModels } from '../../lambda/onnx/findModels.ts';
+import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { bundle } from './bundle.ts';
-import { describeLeftOut, FOR_DEVELOPERS, findPackage, gatherModels, type ProcessorName } from './gatherModels.ts';
+import {
+  describeLeftOut,
+  FOR_DEVELOPERS,
+  findPackage,
+  gatherModels,
+  NPM_NAMES,
+  type ProcessorName,
+} from './gatherModels.ts';
 
 export interface ImageOptions {
   /** Model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image contains no model */
@@ -47,6 +56,7 @@ export function stageImage({ modelsDirectory, architecture, stage, inform }: Ima
     mkdirSync(join(folder, 'models'));
     if (modelsDirectory !== undefined) copyModels(modelsDirectory, join(folder, 'models'), architecture, inform);
     copyRuntimePackages(architecture, join(folder, 'node_modules'));
+    if (mayTokenize(modelsDirectory)) copyTokenizers(architecture, join(folder, 'node_modules'));
     if (hasGpu(stage)) for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
     addHost(stage.startsWith('lambda') ? 'lambda' : 'worker', folder);
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
@@ -132,11 +142,26 @@ function copyRuntimePackages(architecture: ProcessorName, nodeModules: string): 
   }
 }
 
+/** Returns true if a model has a tokenizer, or if the models are fetched at start and may have one. */
+function mayTokenize(modelsDirectory: string | undefined): boolean {
+  return (
+    modelsDirectory === undefined ||
+    walkModels(modelsDirectory).some(({ folder }) => readModelConfig(folder).tokenizer !== undefined)
+  );
+}
+
+/** Copies the package `tokenizers` if it is installed, with the binary of one platform of 13. */
+function copyTokenizers(architecture: ProcessorName, nodeModules: string): void {
+  const from = findPackage('tokenizers', import.meta.url);
+  const binary = `tokenizers.linux-${NPM_NAMES[architecture]}-gnu.node`;
+  if (from !== undefined) copyPackage(from, join(nodeModules, 'tokenizers'), ['index.js', binary, 'LICENSE']);
+}
+
 /** Licence of ONNX Runtime. Its npm packages contain none. */
 const LICENSE_OF_ONNX_RUNTIME = 'onnxruntime-license.txt';
 
-function copyPackage(from: string, to: string, folders: readonly string[]): void {
-  for (const kept of ['package.json', ...folders]) {
+function copyPackage(from: string, to: string, content: readonly string[]): void {
+  for (const kept of ['package.json', ...content]) {
     if (!existsSync(join(from, kept))) continue;
     cpSync(join(from, kept), join(to, kept), {
       recursive: true,
@@ -184,8 +209,8 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
   },
 };
 
-/** Package that cannot be bundled, because it loads a native library. */
-const UNBUNDLED = 'onnxruntime-node';
+/** Packages that cannot be bundled, because they load native libraries. */
+const UNBUNDLED = ['onnxruntime-node', 'tokenizers'];
 
 /**
  * Bundled CommonJS packages call `require`, which an ES module does not have. No code imports `requireOfBundle` itself.
@@ -210,7 +235,7 @@ export function bundleHost(host: ImageHost, folder: string): void {
     splitting: true,
     target: 'node24',
     format: 'esm',
-    external: [UNBUNDLED],
+    external: UNBUNDLED,
     banner: { js: REQUIRE },
   });
 }

@@ -87,6 +87,8 @@ export interface Model {
   readonly devices?: number | undefined;
   /** The model's own code before and after it, if any. */
   readonly transform?: Transform | undefined;
+  /** True if its transform is a tokenizer, which takes `{"text": …}`. @default false */
+  readonly takesText?: boolean | undefined;
   /** Allowed row counts, ascending. A micro-batch is padded to one. Empty if any count is allowed. */
   readonly allowedSizes: readonly number[];
   /** Axis on which requests may differ in size. Undefined if all requests of a micro-batch must have the same sizes. */

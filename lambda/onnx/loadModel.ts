@@ -11,6 +11,7 @@ import {
   type RunResult,
   type TensorSpec,
   type Transform,
+  takesOwnForm,
 } from '../core/model.ts';
 import {
   type ArraySize,
@@ -25,8 +26,9 @@ import {
 import { CURES, EXPORT_DYNAMIC, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
 import type { ModelLocation } from './findModels.ts';
 import { hasLoop, withGraph } from './graph.ts';
+import { type LoadedTokenizer, loadTokenizer, withPooling } from './loadTokenizer.ts';
 import { loadTransform } from './loadTransform.ts';
-import { type ModelConfig, transformPath } from './modelConfig.ts';
+import { type ModelConfig, tokenizerPath, transformPath } from './modelConfig.ts';
 import { externalFilesOf } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readMeasured } from './profileFile.ts';
@@ -101,15 +103,15 @@ export interface LoadedModel {
  */
 export async function loadModel(
   location: ModelLocation,
-  config: ModelConfig,
+  given: ModelConfig,
   options: LoadOptions,
 ): Promise<LoadedModel> {
   const { path } = location;
   const { warn, allowProviderFallback, takesDevices = hasDevices, now = () => performance.now() } = options;
   const startedAt = now();
-  const transform = await transformOf(location, config, warn);
-  const sessionOptions = config.sessionOptions ?? {};
-  const spec = { path, providers: config.providers ?? options.providers, devices: config.devices };
+  const ownTransform = await transformOf(location, given, warn);
+  const sessionOptions = given.sessionOptions ?? {};
+  const spec = { path, providers: given.providers ?? options.providers, devices: given.devices };
   const isUnchanged = unchangedSince(path);
   const packsLater = shouldPackLater(path, spec.providers, sessionOptions);
   const { session, providers, devices } = await openWithProviders(
@@ -119,10 +121,13 @@ export async function loadModel(
   const openedAt = now();
   const { libraryMs } = session.metadata;
   try {
-    const contract = readContract(session.metadata, config);
+    const contract = readContract(session.metadata, given);
+    const tokenizer = await tokenizerOf(location, given, contract, ownTransform);
+    const config = { ...given, ragged: given.ragged ?? tokenizer?.ragged };
+    const transform = tokenizer === undefined ? ownTransform : { ...ownTransform, ...tokenizer.transform };
     const measured = options.ignoreKept ? undefined : await measuredOf(location, config, providers, warn);
     const onGpu = runOnGpu(providers);
-    const own = { measured, transform, ...(onGpu && { isCoarse: true }) };
+    const own = { measured, transform, takesText: tokenizer !== undefined, ...(onGpu && { isCoarse: true }) };
     const fixed = readConstants(config.constants ?? {}, contract.constants);
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), ...own };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
@@ -151,7 +156,9 @@ export async function loadModel(
         .replace(withThreads, isUnchanged)
         .catch((error: unknown) => warn(`${path}: its weights are not prepacked: ${messageOf(error)}`));
     }
-    return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
+    const { pooling } = config.tokenizer ?? {};
+    const opened = { ...prepared.model, measured: prepared.measured };
+    return { model: pooling === undefined ? opened : withPooling(opened, pooling), close: () => session.close() };
   } catch (cause) {
     // A run that does not end keeps its thread.
     await withTimeout(session.close(), CLOSING_MS);
@@ -224,6 +231,19 @@ async function transformOf(
 ): Promise<Transform | undefined> {
   const path = transformPath(folder, config);
   return path === undefined ? undefined : loadTransform(resolve(path), warn);
+}
+
+/** @throws Error if the model also has code that decodes requests */
+async function tokenizerOf(
+  { folder }: ModelLocation,
+  config: ModelConfig,
+  { inputs }: ModelContract,
+  transform: Transform | undefined,
+): Promise<LoadedTokenizer | undefined> {
+  const path = tokenizerPath(folder, config);
+  if (path === undefined || config.tokenizer === undefined) return undefined;
+  if (!takesOwnForm({ transform })) return loadTokenizer(resolve(path), config.tokenizer, inputs);
+  throw new Error(`${config.transform}: expected no decode beside "tokenizer", got one; remove either`);
 }
 
 function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly TensorSpec[] = []): string {

@@ -149,6 +149,25 @@ const ragged = z.strictObject({
 
 export type RaggedConfig = z.infer<typeof ragged>;
 
+const TOKENIZER = 'expected the name of a .json file beside config.json, or an object with it as "file"';
+
+/** Tokenizer of Hugging Face that turns texts into the inputs of the model. */
+const tokenizer = z.preprocess(
+  (given: unknown) => (typeof given === 'string' ? { file: given } : given),
+  z.strictObject(
+    {
+      file: z.string({ error: TOKENIZER }).regex(/^[\w.-]+\.json$/, TOKENIZER),
+      /** Maximum number of tokens of a text, with special ones. Others are cut off. @default that of the file, or none */
+      maxLength: atLeast(1).optional(),
+      /** One vector for each text: the mean over its tokens, or the vector of the first. @default one for each token */
+      pooling: z.enum(['mean', 'cls'], { error: 'expected "mean" or "cls"' }).optional(),
+    },
+    { error: TOKENIZER },
+  ),
+);
+
+export type TokenizerConfig = z.infer<typeof tokenizer>;
+
 const MODULE = 'expected the name of a .ts, .js or .mjs file beside config.json';
 
 /** Content of `models/<name>/config.json`. All keys are optional, and unknown keys are errors. */
@@ -197,6 +216,8 @@ const schema = z
         error: 'expected true, false or an object with sizes of symbolic axes',
       })
       .optional(),
+    /** Makes requests texts: `tokenizer.json`, or an object with options. @default requests have the model's inputs */
+    tokenizer: tokenizer.optional(),
     /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
     transform: z
       .string({ error: MODULE })
@@ -226,13 +247,26 @@ export function readModelConfig(folder: string): ModelConfig {
  * @throws Error naming the file if it is missing, or a link to a file outside of the model's folder
  */
 export function transformPath(folder: string, { transform }: ModelConfig): string | undefined {
-  if (transform === undefined) return undefined;
-  const path = join(folder, transform);
+  return transform === undefined ? undefined : pathBeside(folder, transform, 'module');
+}
+
+/** Returns the path of the tokenizer in config.json, if it has one. @throws Error like {@link transformPath} */
+export function tokenizerPath(folder: string, { tokenizer }: ModelConfig): string | undefined {
+  return tokenizer === undefined ? undefined : pathBeside(folder, tokenizer.file, 'tokenizer');
+}
+
+/** npm omits an optional package silently. */
+export const NO_TOKENIZERS =
+  'expected the package tokenizers, which "tokenizer" needs, got none; run npm install tokenizers, and deploy again if models ' +
+  'are not built into the image';
+
+function pathBeside(folder: string, file: string, what: string): string {
+  const path = join(folder, file);
   const real = realPath(path);
-  if (real === undefined) throw new Error(`${path}: expected the module that config.json names, got none; add it`);
+  if (real === undefined) throw new Error(`${path}: expected the ${what} that config.json names, got none; add it`);
   if (real.startsWith(`${realPath(folder)}${sep}`)) return path;
   throw new Error(
-    `${path}: expected the module that config.json names in the model's folder, got a link to ${real}; put the file there`,
+    `${path}: expected the ${what} that config.json names in the model's folder, got a link to ${real}; put the file there`,
   );
 }
 

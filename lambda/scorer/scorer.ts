@@ -176,41 +176,19 @@ interface Starting {
 }
 
 /** Opens the models in a process. */
-function openIn(
-  started: StartedChild,
-  {
-    repository,
-    load,
-    limits,
-    checkPercent,
-    payloads,
-    hasStages = false,
-    isBackground = false,
-    warn,
-    inform,
-    assigned,
-    loaded,
-  }: ScorerOptions,
-  { which, mismatches, broken, onHang }: Starting,
-): ScorerChild {
+function openIn(started: StartedChild, options: ScorerOptions, starting: Starting): ScorerChild {
+  const { repository, load, limits, checkPercent, payloads, hasStages = false, isBackground = false } = options;
+  const { warn, inform, assigned, loaded } = options;
+  const { which, mismatches, broken, onHang } = starting;
+  const preload = which !== 'next';
   return started.open({
     opening: {
-      repository:
-        'path' in repository ? repository : { ...repository, preload: which !== 'next' && repository.preload },
-      load,
-      limits,
-      checkPercent,
+      ...{ load, limits, checkPercent, mismatches, broken, hasStages, isBackground },
+      repository: 'path' in repository ? repository : { ...repository, preload: preload && repository.preload },
       hasPayloads: payloads !== undefined,
-      mismatches,
-      broken,
-      hasStages,
-      isBackground,
     },
-    warn,
+    ...{ warn, assigned, loaded, onHang },
     inform: which === 'first' ? inform : undefined,
-    assigned,
-    loaded,
-    onHang,
   });
 }
 

@@ -79,9 +79,11 @@ export async function openOnly(
   bytes: Uint8Array,
   config: Readonly<Record<string, unknown>> = {},
   options: Partial<RepositoryOptions> = {},
+  files: RepositoryFiles = {},
 ): Promise<OpenedModels & { readonly model: Model }> {
   const quietConfig = { sessionOptions: { logSeverityLevel: 4 }, ...config };
-  const opened = await openModels({ 'model/1/model.onnx': bytes, 'model/config.json': quietConfig }, options);
+  const all = { 'model/1/model.onnx': bytes, 'model/config.json': quietConfig, ...files };
+  const opened = await openModels(all, options);
   return { ...opened, model: await found(opened.repository.find(undefined, undefined)) };
 }
 

@@ -43,7 +43,7 @@ describe('config.json', () => {
 
     expect(message).toBe(
       `${path}: not a valid model configuration: expected only the keys maxBatchRows, allowedSizes, ragged, batchAxis, ` +
-        'outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, got ' +
+        'outputs, constants, batching, providers, devices, sessionOptions, warmup, tokenizer, transform, got ' +
         [JSON.stringify(key), ...(hint === undefined ? [] : [hint])].join('; '),
     );
   });

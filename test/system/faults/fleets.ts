@@ -1,3 +1,5 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SQSEvent } from 'aws-lambda';
 import { startEventSourceMapping } from '../../../cli/local/localMapping.ts';
@@ -20,6 +22,8 @@ export interface Fleet {
   kill(): Promise<void>;
   /** Has one, with its scorers, stand still for so long, or run for a share of that time only. */
   slowDown(ms: number, runningShare: number): Promise<void>;
+  /** Has one, with its scorers, get no further descriptor, or write to no file as if the disk were full, for so long. */
+  limitFiles(ms: number, limit: FileLimit): Promise<void>;
   /** How many have ended, by how: `SIGKILL`, `code 0`. */
   readonly ends: Readonly<Record<string, number>>;
   /** What they printed, the last lines of each. */
@@ -30,6 +34,9 @@ export interface Fleet {
   printed(): string;
   stop(): Promise<void>;
 }
+
+/** Limits of processes, as `prlimit` names them. */
+export type FileLimit = 'nofile' | 'fsize';
 
 const LINES_KEPT = 400;
 
@@ -52,6 +59,42 @@ async function slowDown(pid: number | undefined, ms: number, runningShare: numbe
     await sleep(sliceMs * (1 - runningShare));
     for (const one of stopped) signal(one, 'SIGCONT');
     await sleep(sliceMs * runningShare);
+  }
+}
+
+async function limitFiles(pid: number | undefined, ms: number, limit: FileLimit): Promise<void> {
+  if (pid === undefined) return;
+  const those = (): number[] => [pid, ...scorersOf(pid)];
+  const before = softLimit(pid, limit);
+  for (const one of those()) setSoftLimit(one, limit, limit === 'nofile' ? String(openFiles(one)) : '0');
+  await sleep(ms);
+  // Scorers that were started meanwhile have it from their host.
+  for (const one of those()) setSoftLimit(one, limit, before);
+}
+
+const NAMES: Readonly<Record<FileLimit, string>> = { nofile: 'Max open files', fsize: 'Max file size' };
+
+function softLimit(pid: number, limit: FileLimit): string {
+  const limits = ofProcess(pid, () => readFileSync(`/proc/${pid}/limits`, 'latin1')) ?? '';
+  return new RegExp(`^${NAMES[limit]} +(\\w+)`, 'm').exec(limits)?.[1] ?? 'unlimited';
+}
+
+/** Needs no rights: it stays below the hard limit. */
+function setSoftLimit(pid: number, limit: FileLimit, value: string): void {
+  ofProcess(pid, () => execFileSync('prlimit', ['--pid', String(pid), `--${limit}=${value}:`]));
+}
+
+function openFiles(pid: number): number {
+  return ofProcess(pid, () => readdirSync(`/proc/${pid}/fd`).length) ?? 0;
+}
+
+/** @returns undefined if the process has ended */
+function ofProcess<T>(pid: number, ask: () => T): T | undefined {
+  try {
+    return ask();
+  } catch (error) {
+    if (existsSync(`/proc/${pid}`)) throw error;
+    return undefined;
   }
 }
 
@@ -111,6 +154,7 @@ export async function startWorkers(variables: Variables, name: string, credentia
       await mine.ended;
     },
     slowDown: (ms, runningShare) => slowDown(current.pid, ms, runningShare),
+    limitFiles: (ms, limit) => limitFiles(current.pid, ms, limit),
     pids: () => [current.pid ?? 0],
     printed: () => current.printed(),
     async stop() {
@@ -201,6 +245,7 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
     replace: async () => void (await idle[0]?.end()),
     kill: async () => void (await [...all][0]?.end()),
     slowDown: (ms, runningShare) => slowDown([...all][0]?.pid, ms, runningShare),
+    limitFiles: (ms, limit) => limitFiles([...all][0]?.pid, ms, limit),
     pids: () => [...all].map(({ pid }) => pid ?? 0),
     printed: () => [...all][0]?.printed() ?? '',
     async stop() {

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { CULPRIT, culpritModel, identityModel, lookupModel } from '../../helpers/onnxModels.ts';
+import { CULPRIT, culpritModel, identityModel, lookupModel, turningModel } from '../../helpers/onnxModels.ts';
 import type { RepositoryFiles } from '../../helpers/openModels.ts';
 
 /** What the messages ask for: models without errors, and one whose transform and graph end or hang their process for some. */
@@ -8,6 +8,7 @@ const MODELS = {
   'echo/1/model.onnx': identityModel(),
   'lookup/1/model.onnx': lookupModel(),
   'lookup/config.json': { sessionOptions: { logSeverityLevel: 4 } },
+  'turns/1/model.onnx': turningModel(),
   'slow/1/model.onnx': lookupModel(),
   'slow/config.json': { transform: 'transform.mjs' },
   'slow/transform.mjs': `export async function decode({ ms }) {
@@ -53,6 +54,15 @@ export function culprit(turn: number): Sent {
   const [index, code] =
     turn % 9 === 8 ? [CULPRIT.hangs, 'RUN_TIMED_OUT'] : (kinds[turn % kinds.length] as [string, string]);
   return sent({ model_name: 'culprit', index: Number(index) }, code, { isCulprit: true });
+}
+
+/** A second of CPU time. */
+const TURNS = 500_000;
+
+/** One that takes a second or more in native code, and is answered with its scores all the same. */
+export function longRun(): Sent {
+  const inputs = [{ name: 'turns', datatype: 'INT64', shape: [1], data: [TURNS] }];
+  return sent({ model_name: 'turns', inputs }, [TURNS]);
 }
 
 /** The n-th message of a producer. */

@@ -39,7 +39,7 @@ import {
 import { createFaults, type FaultKind, startCredentials } from './faults.ts';
 import { type Fleet, startFunctions, startWorkers, type Variables } from './fleets.ts';
 import { JOB_BUCKET, runJob } from './jobs.ts';
-import { culprit, message, putModels, type Sent } from './messages.ts';
+import { culprit, longRun, message, putModels, type Sent } from './messages.ts';
 
 /** The judge's own calls outlast a machine that is busy with the hosts. */
 const PATIENCE = { connectMs: 30_000, answerMs: 60_000 };
@@ -225,8 +225,11 @@ const DEEDS: readonly ((on: Deployed, world: World) => Promise<void>)[] = [
   replaceInOutage,
   ({ fleet }) => fleet.slowDown(PAUSE_MS, 0.3),
   async (on, world) => {
+    await send(on, longRun(), world);
     for (let turn = 0; turn < FLOOD; turn++) await send(on, culprit(turn), world);
   },
+  ({ fleet }) => fleet.limitFiles(PAUSE_MS, 'nofile'),
+  ({ fleet }) => fleet.limitFiles(PAUSE_MS, 'fsize'),
 ];
 const STEPS = 5;
 const PAUSE_MS = 3_000;
@@ -330,7 +333,7 @@ async function playRound(round: number, { seconds, max, backlog }: Limits, world
   const clocks = [600_000, 0, -600_000, 0].map((ms, index) =>
     setTimeout(() => sqs.setClock(ms), 100 * seconds * (index + 1)),
   );
-  await Promise.all(all.map((one, index) => storm(one, seconds, world, HOSTS.length * round + index)));
+  await Promise.all(all.map((one, index) => storm(one, seconds, world, round + index)));
   const at = (what: string): void =>
     say(
       `${what}: ${all.map(({ requests, sent }) => `${requests} ${sent.size} sent, ${sqs.left(requests)} left`).join('; ')}`,

@@ -18,6 +18,13 @@ const SHARED_CODE = /^[\w-]+-[0-9A-Z]{8}\.js$/;
 const MODULE = join(REPOSITORY, 'infra', 'image', 'stageImage.ts');
 const STAGE = stagingCode();
 
+/** A repository of a model with a tokenizer. */
+async function textModels(): Promise<string> {
+  const models = await folderWith('text/1/model.onnx', 'text/config.json', 'text/tokenizer.json');
+  await writeFile(join(models, 'text/config.json'), '{"tokenizer": "tokenizer.json"}');
+  return models;
+}
+
 describe('the folder of an image', () => {
   it('holds the handler, those of jobs and their worker, the models, their runtime and the Dockerfile, and nothing else', () => {
     const folder = stageFor();
@@ -118,6 +125,26 @@ describe('the folder of an image', () => {
     );
   });
 
+  it.each([
+    ['x86_64', 'x64'],
+    ['arm64', 'arm64'],
+  ] as const)(
+    'holds the tokenizers of %s alone, with their licence, if a model has a tokenizer',
+    async (architecture, cpu) => {
+      const models = await textModels();
+
+      const folder = stageFor({ architecture, modelsDirectory: models });
+
+      expect(filesIn(join(folder, 'node_modules', 'tokenizers'))).toEqual([
+        'LICENSE',
+        'index.js',
+        'package.json',
+        `tokenizers.linux-${cpu}-gnu.node`,
+      ]);
+      expect(filesIn(join(folder, 'models'))).toContain('text/tokenizer.json');
+    },
+  );
+
   it('is the same wherever it is staged from, so that nothing is built or pushed anew', async () => {
     const elsewhere = join(scratch, 'elsewhere');
     await inOwnProcess(
@@ -177,6 +204,19 @@ describe('staging', () => {
 
     expect(said).toBe(
       'onnxruntime-node: expected the package to be installed, got none; run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional',
+    );
+  });
+
+  it('says what to install where a model has a tokenizer, and the package is missing', async () => {
+    const root = await copySources(['esbuild', 'zod', 'aws-cdk-lib', 'constructs']);
+    const check = `checkModelsFolder(${JSON.stringify(await textModels())})`;
+    const code = `const { checkModelsFolder } = await import('./infra/image/modelsFolder.ts');
+      try { ${check} } catch (error) { console.log(error.message) }`;
+
+    const said = await inOwnProcess(join(root, 'infra', 'image', 'stageImage.ts'), code, root);
+
+    expect(said).toMatch(
+      /text\/config\.json: expected the package tokenizers, which "tokenizer" needs, got none; run npm install tokenizers,/,
     );
   });
 

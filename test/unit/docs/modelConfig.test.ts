@@ -21,6 +21,7 @@ describe("the table of a model's config.json", () => {
     devices: true,
     sessionOptions: true,
     warmup: true,
+    tokenizer: true,
     transform: true,
   };
 

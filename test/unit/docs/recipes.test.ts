@@ -4,6 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
 import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
+import { loadTokenizer } from '../../../lambda/onnx/loadTokenizer.ts';
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { docPage, REPOSITORY } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
@@ -29,6 +30,9 @@ const CELLS = ['age', 'annual_income', 'visits', 'is_member'].map((name) => spec
 const WORDS = ['country', 'plan'].map((name) => spec(name, 'BYTES', ROWS, 1));
 const TOKENS = ['input_ids', 'attention_mask'].map((name) => spec(name, 'INT64', ROWS, 'sequence'));
 
+const TOKENIZER_FILE = join(REPOSITORY, 'test/helpers/tokenizers/wordpiece.json');
+const TOKENIZER = await loadTokenizer(TOKENIZER_FILE, { file: 'wordpiece.json' }, TOKENS);
+
 /** What the page's exporters make of the models, with scores of their own: zeros. */
 const MODELS = repositoryOf(
   standIn('iris', [FLOWER], CLASSES),
@@ -36,7 +40,7 @@ const MODELS = repositoryOf(
   standIn('iris-xgboost', [FLOWER], CLASSES),
   standIn('iris-catboost', [FLOWER], CLASSES),
   standIn('churn', [...CELLS, ...WORDS], [LABEL, spec('probabilities', 'FP32', ROWS, 2)]),
-  standIn('bert', TOKENS, [spec('logits', 'FP32', ROWS, 2)]),
+  { ...standIn('bert', TOKENS, [spec('logits', 'FP32', ROWS, 2)]), transform: TOKENIZER.transform },
 );
 
 describe('docs/recipes.md', () => {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { linkSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, linkSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
@@ -227,6 +227,21 @@ describe('batchscore inspect', () => {
     [['tickets', '--binary'], /--binary: expected a model without a transform/],
   ])('refuses %j in one sentence', async (args, message) => {
     expect((await inspect(args)).error).toMatch(message);
+  });
+});
+
+describe('a model with a tokenizer', () => {
+  it('is shown with a request that has a text, and its answer', async () => {
+    const tokens = ['batch', 'sequence'];
+    const path = await putModel(inFolder(), 'words', identityModel('INT64', tokens, 'input_ids'));
+    copyFileSync(new URL('../../../helpers/tokenizers/wordpiece.json', import.meta.url), join(path, 'tokenizer.json'));
+    writeFileSync(join(path, 'config.json'), '{"tokenizer": "tokenizer.json"}');
+
+    const { code, stdout } = await inspect([path]);
+
+    expect(code).toBe(0);
+    expect(stdout).toContain('"text":"One example of a text."');
+    expect(stdout).toContain('"shape":[1,');
   });
 });
 

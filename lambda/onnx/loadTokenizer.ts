@@ -1,0 +1,198 @@
+import { failure, isFailure, messageOf, preview } from '../core/failure.ts';
+import { listNames, type Model, type TensorSpec, type Transform, type TransformBody } from '../core/model.ts';
+import { decodeInputs, refuseUnknownKeys } from '../core/requestInputs.ts';
+import { allocate, type Tensor } from '../core/tensor.ts';
+import { WHOLE_BODY } from '../core/values.ts';
+import { NO_TOKENIZERS, type RaggedConfig, type TokenizerConfig } from './modelConfig.ts';
+
+/*
+ * Makes a model of tokens one of texts: the tokenizer is a transform that decodes a text to the inputs of the model, and
+ * pooling makes one vector of the vectors of its tokens.
+ */
+
+export interface LoadedTokenizer {
+  readonly transform: Transform;
+  /** Axis of the tokens, if it is symbolic. */
+  readonly ragged: RaggedConfig | undefined;
+}
+
+/** Inputs that a tokenizer makes, and what it makes them of. */
+const INPUTS = { input_ids: 'getIds', attention_mask: 'getAttentionMask', token_type_ids: 'getTypeIds' } as const;
+type InputName = keyof typeof INPUTS;
+
+/** Names of the token for padding, by the conventions of BERT and RoBERTa. */
+const PADDING_TOKENS = ['[PAD]', '<pad>'];
+
+/**
+ * Opens a tokenizer for a model.
+ *
+ * @param path path of its `tokenizer.json`
+ * @throws Error naming the file, if it is no tokenizer, its package is missing, or the model does not take tokens
+ */
+export async function loadTokenizer(
+  path: string,
+  { maxLength }: TokenizerConfig,
+  inputs: readonly TensorSpec[],
+): Promise<LoadedTokenizer> {
+  const tokens = checkInputs(inputs);
+  const tokenizer = await open(path);
+  const fixed = typeof tokens === 'number' ? tokens : undefined;
+  const max = Math.min(maxLength ?? Number.POSITIVE_INFINITY, fixed ?? Number.POSITIVE_INFINITY);
+  if (max < Number.POSITIVE_INFINITY) tokenizer.setTruncation(max);
+  tokenizer.disablePadding();
+  const padding = PADDING_TOKENS.map((token) => tokenizer.tokenToId(token)).find((id) => id !== null) ?? 0;
+  const padOf = (name: string): number => (name === 'input_ids' ? padding : 0);
+  const decode = async (body: TransformBody) => {
+    const encodings = await tokenizer.encodeBatch(textsOf(body));
+    const lengths = encodings.map((encoding) => encoding.getLength());
+    if (lengths.includes(0)) {
+      throw failure('INVALID_DATA', 'text: expected a text with a token, got one without; leave it out');
+    }
+    const length = fixed ?? Math.max(...lengths);
+    return inputs.map(({ name, datatype }) => {
+      const data = allocate(datatype, encodings.length * length) as BigInt64Array | Int32Array;
+      const toElement = (value: number) => (datatype === 'INT64' ? BigInt(value) : value) as never;
+      data.fill(toElement(padOf(name)));
+      for (const [row, encoding] of encodings.entries()) {
+        data.set(encoding[INPUTS[name as InputName]]().map(toElement) as never, row * length);
+      }
+      return { name, datatype, shape: [encodings.length, length], data };
+    });
+  };
+  return {
+    transform: { decode },
+    ragged: fixed === undefined ? raggedOf(inputs, padOf) : undefined,
+  };
+}
+
+/** @returns size or name of the axis of the tokens */
+function checkInputs(inputs: readonly TensorSpec[]): number | string {
+  const ids = inputs.find(({ name }) => name === 'input_ids');
+  const isFit = ({ name, datatype, shape, batchAxis = 0 }: TensorSpec): boolean =>
+    Object.hasOwn(INPUTS, name) &&
+    (datatype === 'INT64' || datatype === 'INT32') &&
+    shape.length === 2 &&
+    batchAxis === 0 &&
+    typeof shape[1] === typeof ids?.shape[1];
+  if (ids !== undefined && inputs.every(isFit)) return ids.shape[1] as number | string;
+  const got = inputs.map(({ name, datatype, shape }) => `'${name}' ${datatype} [${shape.join(', ')}]`).join(', ');
+  throw new Error(
+    `tokenizer: expected a model with input_ids, and no inputs but ${Object.keys(INPUTS).join(', ')}, each INT64 or INT32 ` +
+      `[batch, tokens], got ${got}; name others as "constants", or write a transform`,
+  );
+}
+
+async function open(path: string) {
+  const { Tokenizer } = await import('tokenizers').catch((cause) => {
+    throw new Error(NO_TOKENIZERS, { cause });
+  });
+  try {
+    return Tokenizer.fromFile(path);
+  } catch (cause) {
+    throw new Error(
+      `${path}: expected the tokenizer.json of a fast tokenizer of Hugging Face, got: ${messageOf(cause)}; save it with ` +
+        'tokenizer.save_pretrained',
+      { cause },
+    );
+  }
+}
+
+/** Declares the axis of the tokens as ragged if the inputs have one name for it. */
+function raggedOf(inputs: readonly TensorSpec[], padOf: (name: string) => number): RaggedConfig | undefined {
+  const axes = new Set(inputs.map(({ shape }) => shape[1] as string));
+  const [axis = ''] = axes;
+  return axes.size === 1 ? { axis, pad: Object.fromEntries(inputs.map(({ name }) => [name, padOf(name)])) } : undefined;
+}
+
+const TEXT: TensorSpec = { name: 'text', datatype: 'BYTES', shape: ['batch'] };
+const KEYS = ['id', 'model_name', 'model_version', 'parameters', 'outputs', 'text', 'inputs', 'raw_input_contents'];
+
+/** Returns the texts of `{"text": …}`, or of a request with one input of texts. */
+function textsOf(body: TransformBody): string[] {
+  const refused = refuseUnknownKeys(body, KEYS, () => WHOLE_BODY);
+  if (refused !== undefined) throw refused;
+  const { text, inputs, raw_input_contents: raw } = body;
+  if (inputs === undefined) {
+    const texts = Array.isArray(text) ? text : [text];
+    if (texts.length > 0 && texts.every(isText)) return texts;
+    const got = preview(texts.find((one) => !isText(one)));
+    throw failure('INVALID_DATA', `text: expected a text or an array of texts, got ${got}; send one`);
+  }
+  const ofTexts = { name: 'text', inputs: [TEXT] } as unknown as Model;
+  const limits = { maxRequestRows: Number.POSITIVE_INFINITY, maxRequestsPerMessage: 1 };
+  const decoded = decodeInputs(inputs, WHOLE_BODY, ofTexts, raw, limits);
+  if (isFailure(decoded)) throw decoded;
+  return decoded[0]?.data as string[];
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+/**
+ * Returns a model whose outputs `[rows, tokens, width]` are pooled to `[rows, width]`.
+ *
+ * @param pooling `mean` over the tokens that the attention mask keeps, or `cls` for the first token
+ * @throws Error if there is no such output
+ */
+export function withPooling(model: Model, pooling: 'mean' | 'cls'): Model {
+  const { inputs, outputs, ragged } = model;
+  const isPooled = ({ datatype, shape }: TensorSpec): boolean => shape.length === 3 && /^FP(32|64|16)$/.test(datatype);
+  if (!outputs.some(isPooled)) {
+    throw new Error(
+      `pooling: expected an output of floats [batch, tokens, width], got ${listNames(outputs)}; remove it`,
+    );
+  }
+  const mask = inputs.findIndex(({ name }) => name === 'attention_mask');
+  return {
+    ...model,
+    outputs: outputs.map((spec) =>
+      isPooled(spec)
+        ? { ...spec, shape: [spec.shape[0] as string, spec.shape[2] as string], batchAxis: undefined }
+        : spec,
+    ),
+    ragged: ragged && {
+      ...ragged,
+      outputs: ragged.outputs.map((axis, index) => (isPooled(outputs[index] as TensorSpec) ? undefined : axis)),
+    },
+    async run(tensors, ...how) {
+      // The run takes the memory of the inputs.
+      const kept = pooling === 'mean' && mask >= 0 ? Uint8Array.from(tensors[mask]?.data as never, Number) : undefined;
+      const ran = await model.run(tensors, ...how);
+      const pool = (tensor: Tensor): Tensor => (pooling === 'cls' ? firstOf(tensor) : meanOf(tensor, kept));
+      return {
+        ...ran,
+        outputs: ran.outputs.map((tensor, index) => (isPooled(outputs[index] as TensorSpec) ? pool(tensor) : tensor)),
+      };
+    },
+  };
+}
+
+function firstOf({ shape, data, ...rest }: Tensor): Tensor {
+  const [rows = 0, tokens = 0, width = 0] = shape;
+  const pooled = allocate(rest.datatype, rows * width) as Float32Array;
+  for (let row = 0; row < rows; row++) {
+    const from = row * tokens * width;
+    pooled.set((data as Float32Array).subarray(from, from + width), row * width);
+  }
+  return { ...rest, shape: [rows, width], data: pooled };
+}
+
+/** @param kept 1 for each token to include. @default all */
+function meanOf({ shape, data, ...rest }: Tensor, kept: Uint8Array | undefined): Tensor {
+  const [rows = 0, tokens = 0, width = 0] = shape;
+  const pooled = allocate(rest.datatype, rows * width) as Float32Array;
+  const sums = new Float64Array(width);
+  for (let row = 0; row < rows; row++) {
+    sums.fill(0);
+    let count = 0;
+    for (let token = row * tokens; token < (row + 1) * tokens; token++) {
+      if (kept?.[token] === 0) continue;
+      count += 1;
+      for (let at = 0; at < width; at++)
+        sums[at] = (sums[at] as number) + ((data as Float32Array)[token * width + at] as number);
+    }
+    for (let at = 0; at < width; at++) pooled[row * width + at] = (sums[at] as number) / count;
+  }
+  return { ...rest, shape: [rows, width], data: pooled };
+}
