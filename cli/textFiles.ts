@@ -156,8 +156,8 @@ export interface InputFile {
   readonly bytes: number | undefined;
   /** Time of the last modification, in milliseconds since 1970. Undefined for stdin and pipes. */
   readonly modifiedMs: number | undefined;
-  /** Returns the share of the file that was read, from 0 to 1. Undefined for stdin and pipes. */
-  readonly share: () => number | undefined;
+  /** Returns the share of the file in its first `bytes` of text. Undefined for stdin and pipes. */
+  readonly shareOf: (bytes: number) => number | undefined;
   readonly lineLimit: LineLimit;
   /** Reads the bytes from `start` to before `end` of a file whose size is known. */
   readonly readRange: (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>;
@@ -180,7 +180,7 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
       await file.close();
     }
   };
-  const unsized = { bytes: undefined, modifiedMs: undefined, share: () => undefined, change: async () => undefined };
+  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined, change: async () => undefined };
   const limitOf = (compressedBytes?: number) => lineLimit(shareOfMemory(ownMemoryMb()), compressedBytes);
   if (path === '-') return { stream: stdin, ...unsized, lineLimit: limitOf(), readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
@@ -194,6 +194,7 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
   });
   let file: ReadStream | undefined;
   let gunzip: Gunzip | undefined;
+  let unpackedBytes = 0;
   let stream: Readable | undefined;
   const isPacked = path.endsWith('.gz');
   const openStream = (): Readable => {
@@ -205,6 +206,7 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
       unpacked(
         path,
         pipeline(file, gunzip, () => {}),
+        (bytes) => (unpackedBytes += bytes),
       ),
     );
   };
@@ -220,8 +222,10 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
       ? {
           bytes: found.size,
           modifiedMs: found.mtimeMs,
-          // A file that another process writes to may be longer by now.
-          share: () => Math.min(1, (gunzip?.bytesWritten ?? file?.bytesRead ?? 0) / found.size),
+          shareOf(bytes) {
+            const ofFile = gunzip === undefined ? bytes : (bytes / Math.max(1, unpackedBytes)) * gunzip.bytesWritten;
+            return Math.min(1, ofFile / found.size);
+          },
           async change() {
             const now = await stat(path).catch(() => undefined);
             if (now?.size === found.size && now.mtimeMs === found.mtimeMs) return undefined;
@@ -233,9 +237,16 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
   };
 }
 
-async function* unpacked(path: string, gunzip: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* unpacked(
+  path: string,
+  gunzip: AsyncIterable<Buffer>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
   try {
-    yield* gunzip;
+    for await (const chunk of gunzip) {
+      count(chunk.length);
+      yield chunk;
+    }
   } catch (cause) {
     throw new Error(`${path}: expected a gzipped file, got: ${messageOf(cause)}; was it cut short?`, { cause });
   }

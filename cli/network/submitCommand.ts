@@ -65,6 +65,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
   let ids: IdsFile | undefined;
   let submitted = 0;
+  let bytesSubmitted = 0;
   try {
     for await (const batch of batchesOfLines(input, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
       if (ids === undefined) {
@@ -75,7 +76,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       const left = ids.unsubmitted(batch);
       await submitBatch(client, left, { groupOf, urgent: options.urgent }, ids);
       submitted += left.length;
-      bar.update(input.share() ?? 0);
+      for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
+      bar.update(input.shareOf(bytesSubmitted) ?? 0);
     }
     if (!signal.aborted) {
       if (ids === undefined) refuseOtherFiles(file, undefined);

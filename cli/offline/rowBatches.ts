@@ -64,12 +64,13 @@ function batchesIn(input: InputFile, options: RowOptions, signal: AbortSignal): 
 
 async function* csvBatches(
   stream: Readable,
-  { lineLimit, share }: InputFile,
+  { lineLimit, shareOf }: InputFile,
   options: RowOptions,
 ): AsyncGenerator<RowBatch> {
   const { limits, spec } = options;
   let reader: LineReader | undefined;
-  let [lines, characters] = [0, 0];
+  let [lines, characters, bytes] = [0, 0, 0];
+  let share: number | undefined;
   for await (const text of textsOf(stream, lineLimit, () => lines)) {
     if (isFailure(text)) {
       lines += 1;
@@ -77,6 +78,7 @@ async function* csvBatches(
       reader.refuse(lines, text);
       continue;
     }
+    const textBytes = Buffer.byteLength(text);
     let at = 0;
     while (reader === undefined && at < text.length) {
       const end = text.indexOf('\n', at);
@@ -89,23 +91,27 @@ async function* csvBatches(
       const from = at;
       at = readLines(text, from, reader, limits.lines, spec.separator, () => ++lines);
       characters += at - from;
+      share = shareOf(bytes + (textBytes * Math.min(at, text.length)) / text.length);
       if (reader.length < limits.lines && characters < limits.characters) continue;
-      if (reader.length > 0) yield { rows: reader.take(), share: share() };
+      if (reader.length > 0) yield { rows: reader.take(), share };
       characters = 0;
     }
+    bytes += textBytes;
   }
-  if (reader !== undefined && reader.length > 0) yield { rows: reader.take(), share: share() };
+  if (reader !== undefined && reader.length > 0) yield { rows: reader.take(), share };
 }
 
 async function* jsonBatches(input: InputFile, options: RowOptions, signal: AbortSignal): AsyncGenerator<RowBatch> {
   let reader: LineReader | undefined;
+  let bytes = 0;
   for await (const batch of batchesOfLines(input, options.limits, signal)) {
     reader ??= readerOfJson(batch, options);
     for (const { number, text, failed } of batch) {
+      bytes += Buffer.byteLength(text) + 1;
       if (failed === undefined) reader.add(number, text, 0, text.length);
       else reader.refuse(number, failed);
     }
-    yield { rows: reader.take(), share: input.share() };
+    yield { rows: reader.take(), share: input.shareOf(bytes) };
   }
 }
 

@@ -30,7 +30,7 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
     bytes,
     modifiedMs: undefined,
     change: async () => undefined,
-    share: () => undefined,
+    shareOf: () => undefined,
     lineLimit: lineLimit(Number.POSITIVE_INFINITY),
     readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
   };
