@@ -45,7 +45,8 @@ export const FREE_BYTES = 32 * 1024;
 const VALUE_BYTES = 8;
 /** Memory of a value in a list or struct, while it is read: of a number, or a text. */
 const NUMBER_BYTES = 32;
-const TEXT_BYTES = 128;
+export const TEXT_BYTES = 128;
+const NUMBERS: ReadonlySet<string> = new Set(['BOOLEAN', 'INT32', 'INT64', 'FLOAT', 'DOUBLE']);
 /** Memory of a list or struct, and its place in another. */
 const NODE_BYTES = 80;
 
@@ -55,12 +56,11 @@ const NODE_BYTES = 80;
  * @param level its repetition level: 0 begins a row
  */
 export function bytesOfValue(path: readonly SchemaTree[], level: number): number {
-  const element = path.at(-1)?.element;
   if (isFlatColumn([...path])) return VALUE_BYTES;
-  const isConverted = element?.converted_type !== undefined || element?.logical_type !== undefined;
-  const isNumber = !isConverted && ['BOOLEAN', 'INT32', 'INT64', 'FLOAT', 'DOUBLE'].includes(element?.type ?? '');
-  const levels = Math.max(1, getMaxRepetitionLevel([...path]));
-  const nodes = (path.length - 2) * (1 - level / levels);
+  const { type = '', converted_type: converted, logical_type: logical } = path.at(-1)?.element ?? {};
+  const isNumber = converted === undefined && logical === undefined && NUMBERS.has(type);
+  const repeated = [0, ...path.flatMap(({ element }, at) => (element.repetition_type === 'REPEATED' ? [at] : []))];
+  const nodes = Math.max(0, path.length - 2 - (repeated[level] ?? 0));
   return (isNumber ? NUMBER_BYTES : TEXT_BYTES) + NODE_BYTES * nodes;
 }
 

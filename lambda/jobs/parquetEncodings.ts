@@ -1,5 +1,5 @@
 import type { DecodedArray, ParquetType, SchemaTree } from 'hyparquet';
-import { FREE_BYTES, type Spend } from './parquetBudget.ts';
+import { FREE_BYTES, type Spend, TEXT_BYTES } from './parquetBudget.ts';
 import {
   bitsAt,
   Hybrid,
@@ -55,7 +55,7 @@ export function openValues(encoding: string, source: Source, options: ValueOptio
     return {
       read(skip, take) {
         indices ??= indicesIn(source);
-        return lookUp(dictionary, indices.read(skip, take), spend);
+        return lookUp(dictionary, indices.read(skip, take), leaf, spend);
       },
     };
   }
@@ -63,7 +63,9 @@ export function openValues(encoding: string, source: Source, options: ValueOptio
   return {
     read(skip, take) {
       raw ??= openRaw(encoding, source, options);
-      return convertValues(raw.read(skip, take), leaf.path, spend);
+      const values = raw.read(skip, take);
+      if (leaf.type === 'BYTE_ARRAY') for (const { length } of values as Uint8Array[]) spendCopies(length, spend);
+      return convertValues(values, leaf.path, spend);
     },
   };
 }
@@ -74,21 +76,31 @@ function indicesIn({ bytes, at }: Source): Hybrid {
   return new Hybrid({ bytes, at: at + 1 }, width);
 }
 
-function lookUp({ values, sizes }: Dictionary, indices: Numbers, spend: Spend): DecodedArray {
+function lookUp({ values, sizes }: Dictionary, indices: Numbers, { repetition }: Leaf, spend: Spend): DecodedArray {
+  const freeBytes = repetition === 0 ? FREE_BYTES : TEXT_BYTES;
   const found: unknown[] = new Array(indices.length);
   for (let at = 0; at < indices.length; at++) {
     const index = indices[at] as number;
     if (index >= values.length) throw new Error(`value ${index} of a dictionary of ${values.length}`);
-    if (sizes !== undefined) spendRepeated(sizes[index] as number, spend);
+    if (sizes !== undefined) spendRepeated(sizes[index] as number, freeBytes, spend);
     found[at] = values[index];
   }
   return found;
 }
 
 /** Spends a text that is stored once for several rows: each row writes it. */
-function spendRepeated(bytes: number, spend: Spend): void {
-  if (bytes > FREE_BYTES) spend(bytes - FREE_BYTES);
+function spendRepeated(bytes: number, freeBytes: number, spend: Spend): void {
+  if (bytes > freeBytes) spend(bytes - freeBytes);
+  spendCopies(bytes, spend);
 }
+
+/** Spends the copies of a long text, which its request, its answer and their escapes make. */
+function spendCopies(bytes: number, spend: Spend): void {
+  if (bytes > LONG_BYTES) spend(COPIES * (bytes - LONG_BYTES));
+}
+
+const LONG_BYTES = 1024 * 1024;
+const COPIES = 8;
 
 function openRaw(encoding: string, source: Source, { leaf, most, spend }: ValueOptions): Values {
   switch (encoding) {
@@ -326,7 +338,7 @@ function textsWithPrefixes(source: Source, most: number, spend: Spend): Values {
     return () => {
       const [prefix, length] = [prefixes[text], lengths[text++]];
       if (length === 0 && prefix === last.length) {
-        spendRepeated(last.length, spend);
+        spendRepeated(last.length, FREE_BYTES, spend);
         return last;
       }
       const [begin, end] = [sliceOf(last, 0, prefix), sliceOf(bytes, at, length)];

@@ -155,6 +155,7 @@ function valuesOfRows(page: Page, leaf: Leaf, { from, to }: Rows, spend: Spend) 
     // A value with repetition level 0 begins a row.
     if (level === 0 && row >= to) break;
     if (level === 0) [row, bytes] = [row + 1, 0];
+    if (row === 0) throw new Error('values before the first row');
     if (row <= from) first = at + 1;
     else {
       const more = leaf.bytesOf[level] ?? 0;

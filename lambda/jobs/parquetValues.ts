@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { DecodedArray, ParquetParsers, SchemaElement, SchemaTree } from 'hyparquet';
 import { convert, DEFAULT_PARSERS } from 'hyparquet/src/convert.js';
+import { exactly, isExact } from './rowRequests.ts';
 
 /**
  * Converts Parquet values to those of requests and results: numbers, booleans and texts. Decimals become digits; dates,
@@ -43,7 +44,7 @@ function readerOf({ converted_type: converted, logical_type: logical, scale = 0 
   if (logical?.type === 'TIME') return timeReader(logical.unit);
   if (converted === 'TIME_MILLIS') return timeReader('MILLIS');
   if (converted === 'TIME_MICROS') return timeReader('MICROS');
-  const areBytes = converted === 'BSON' || converted === 'INTERVAL' || logical?.type === 'BSON';
+  const areBytes = BYTES.has(converted ?? '') || BYTES.has(logical?.type ?? '');
   return areBytes ? (value: unknown) => value : undefined;
 }
 
@@ -62,6 +63,9 @@ function cutTo(bits: number, isSigned: boolean) {
   const rest = 32 - bits;
   return isSigned ? (value: number) => (value << rest) >> rest : (value: number) => (value << rest) >>> rest;
 }
+
+/** Types whose values stay bytes. Their contents can be nested without limit. */
+const BYTES: ReadonlySet<string> = new Set(['BSON', 'INTERVAL', 'GEOMETRY', 'GEOGRAPHY']);
 
 /** Adds the older name of a date, the only one that hyparquet knows. */
 function withOlderName(element: SchemaElement): SchemaElement {
@@ -118,14 +122,14 @@ function isUtc({ type, logical_type: logical }: SchemaElement): boolean {
 /** Memory that a byte of JSON can take: a list without values has two bytes and a comma. */
 const PARSED_BYTES = 16;
 
-/** Parses JSON. Returns the text if it is invalid, or too deep to be written again. */
+/** Parses JSON, with all digits. Returns the text if it is invalid, or too deep to be written again. */
 function jsonOf(bytes: Uint8Array, spend: (bytes: number) => void): unknown {
   const text = textOrBytes(bytes);
   spend(PARSED_BYTES * bytes.length);
   try {
     const value: unknown = JSON.parse(String(text));
     JSON.stringify(value);
-    return value;
+    return isExact(value) ? value : exactly(String(text));
   } catch {
     return text;
   }

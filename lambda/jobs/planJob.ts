@@ -388,6 +388,8 @@ function refuseGroups(
 ): void {
   const refused = (expected: string, got: string | number, cure: string) =>
     new JobError('INVALID_JOB', `${key}: expected ${expected}, got ${got}; ${cure}`);
+  const variant = [...leaves].find(([, path]) => path.some(({ element }) => element.logical_type?.type === 'VARIANT'));
+  if (variant !== undefined) throw refused('columns of other types', `VARIANT in '${variant[0]}'`, 'cast it to a text');
   const most = maxSpent(bytes, Number(footer.num_rows) * leaves.size);
   let size = 0;
   for (const [group, { num_rows: rows }] of footer.row_groups.entries()) {

@@ -397,6 +397,16 @@ const deepList = (depth: number, values: number): Buffer =>
     ],
     values,
   );
+/** One row, in which a list has one text so many times. @param begin run of the first repetition levels */
+const listOf = (text: string, values: number, [count, level] = [1, 0]): Buffer => {
+  const repetitions = Buffer.concat([run(count, level), run(values - count, 1)]);
+  const levels = [repetitions, run(values, 1)].flatMap((one) => [Buffer.from([one.length, 0, 0, 0]), one]);
+  const pages = [
+    dictionaryPage(1, plainTexts([text])),
+    dataPage(values, Buffer.concat([...levels, Buffer.from([1]), run(values, 0)]), { encoding: 8 }),
+  ];
+  return nestedColumn(1, { type: 'BYTE_ARRAY', converted_type: 'UTF8' }, pages, values);
+};
 const decimals = (values: number): Buffer => {
   const body = Buffer.concat([...levelsOf(1, 1, values), Buffer.alloc(4 * values)]);
   const page = dataPage(values, zstdCompressSync(body), { inflated: body.length });
@@ -407,7 +417,9 @@ const decimals = (values: number): Buffer => {
     values,
   );
 };
-const TOO_MUCH = /expected column '[jk]' .*\(more than \d+ bytes, the most for a file of this size\)/;
+/** Begin of a polygon in WKB: its byte order, kind and number of rings. */
+const POLYGON = Buffer.from([1, 3, 0, 0, 0, 0x40, 0x4b, 0x4c, 0]);
+const TOO_MUCH = /expected column '[gjk]' .*\(more than \d+ bytes, the most for a file of this size\)/;
 /** What is kept beside the result, by what it is. */
 const KEPT: readonly (readonly [what: string, keep: string, file: Buffer, code: number, said: RegExp])[] = [
   [
@@ -440,7 +452,46 @@ const KEPT: readonly (readonly [what: string, keep: string, file: Buffer, code: 
     /expected column 'j' in rows 0 to 499, got bytes that are not \(more than \d+ bytes, the most for a file of this size\)/,
   ],
   ['lists of fourteen levels', 'k', deepList(14, 300_000), 1, TOO_MUCH],
+  [
+    'a polygon of five million empty rings',
+    'g',
+    parquetFile(1, [
+      column('x', { pages: [dataPage(1, plain(new Float32Array(1))), PADDING] }),
+      column('g', {
+        ...{ type: 'BYTE_ARRAY', logical_type: { type: 'GEOMETRY' }, codec: 'BROTLI' },
+        pages: [brotli(plainTexts([Buffer.concat([POLYGON, Buffer.alloc(4 * 5_000_000)])]), 1)],
+      }),
+    ]),
+    1,
+    TOO_MUCH,
+  ],
+  [
+    'a VARIANT, which may have parts of itself within itself',
+    'v',
+    withFooter(
+      parquetFile(3, [
+        column('x', { pages: [sound] }),
+        column('value', {
+          type: 'BYTE_ARRAY',
+          pages: [dataPage(3, plainTexts(['', '', '']))],
+          about: { path_in_schema: ['v', 'value'] },
+        }),
+      ]),
+      ({ schema }) => {
+        schema.splice(2, 0, {
+          name: 'v',
+          repetition_type: 'REQUIRED',
+          num_children: 1,
+          logical_type: { type: 'VARIANT' },
+        });
+      },
+    ),
+    1,
+    /expected columns of other types, got VARIANT in 'v\.value'; cast it to a text\n$/,
+  ],
   ['a list of a million decimals', 'k', decimals(1_000_000), 1, TOO_MUCH],
+  ['a list that has one text 400,000 times', 'k', listOf('text '.repeat(300), 400_000), 1, TOO_MUCH],
+  ['a list whose first value is of no row', 'k', listOf('text', 3, [1, 1]), 1, /\(values before the first row\)/],
   [
     'JSON of thirty million bytes, which is lists',
     'j',

@@ -6,7 +6,7 @@ import type { Tensor } from '../../../lambda/core/tensor.ts';
 import type { JobStorage } from '../../../lambda/jobs/jobFiles.ts';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { type JobOptions, jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
-import { dataPage, parquetFile, plain, withFooter } from '../../helpers/parquetFile.ts';
+import { dataPage, parquetFile, plain, plainTexts, withFooter } from '../../helpers/parquetFile.ts';
 import { echoModel, inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 type Row = Record<string, unknown>;
@@ -128,6 +128,25 @@ describe('a job of Parquet', () => {
     const job = { models, spec: { inputs: { in: ['x'] }, keep: ['kept'] }, partBytes: 3_000, pieceBytes: 1_000 };
     const rows = await runJob(jobOfParquet(file, job));
     expect(rows.map((row) => Object(row.kept).kept)).toEqual(data);
+  });
+
+  it('keeps JSON with all digits', async () => {
+    const texts = ['{"id": 12345678901234567890, "of": [1.50, true]}', '[1]', 'no JSON', '"text"'];
+    const columns = [
+      { name: 'x', type: 'INT32' as const, pages: [dataPage(4, plain(new Int32Array(4)))] },
+      {
+        name: 'j',
+        type: 'BYTE_ARRAY' as const,
+        converted_type: 'JSON' as const,
+        pages: [dataPage(4, plainTexts(texts))],
+      },
+    ];
+    const models = repositoryOf(echoModel('INT32', []));
+    const rows = await runJob(
+      jobOfParquet(parquetFile(4, columns), { models, spec: { inputs: { in: ['x'] }, keep: ['j'] } }),
+    );
+    const kept = [{ id: '12345678901234567890', of: [1.5, true] }, [1], 'no JSON', 'text'];
+    expect(rows.map((row) => Object(row.kept).j)).toEqual(kept);
   });
 
   it('cuts integers off to the bits that the file says they have, as PyArrow does', async () => {
