@@ -92,10 +92,12 @@ function producerOf(model: Message): string | undefined {
 
 function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'classes'> {
   return withGraph(path, ({ opsets, functions, nodes, allNodes }) => {
+    // Without the overload, which the last colon begins.
+    const ownNames = new Set(Array.from(functions.keys(), (key) => key.slice(0, key.lastIndexOf(':'))));
     const uses = Map.groupBy(allNodes(), ({ domain, operator }) => `${domain}:${operator}`);
     const operators = Array.from(uses, ([key, [node, ...others]]): OperatorUse => {
       const { operator: name, domain } = node as GraphNode;
-      return { name, domain: domain || ONNX_DOMAIN, count: 1 + others.length, isFunction: functions.has(key) };
+      return { name, domain: domain || ONNX_DOMAIN, count: 1 + others.length, isFunction: ownNames.has(key) };
     });
     return {
       opsets: Object.fromEntries(Array.from(opsets, ([domain, version]) => [domain || ONNX_DOMAIN, version])),

@@ -36,7 +36,7 @@ export function budgetOf(max: number): Spend {
 }
 
 /** Assumed memory of a dictionary value. */
-export const ENTRY_BYTES = 128;
+export const ENTRY_BYTES = 256;
 
 /** Memory of a row's values in one column that costs nothing, if the other rows of the row group are like it. */
 export const FREE_BYTES = 32 * 1024;

@@ -37,6 +37,7 @@ export async function readFooter(storage: RangeStorage, input: JobInput): Promis
     // hyparquet returns numbers and lists as the file states them, unchecked.
     const { error } = FOOTER.safeParse(footer, IN_OUR_WORDS);
     if (error !== undefined) throw new Error(problemsIn(error.issues.slice(0, 1), footer).join());
+    footer.schema = footer.schema.map(withOlderName);
     checkDepth(footer);
     checkRows(footer, input.bytes);
     checkColumns(footer);
@@ -135,19 +136,40 @@ function checkRows({ num_rows, row_groups }: FileMetaData, bytes: number): void 
   if (most > ROWS_A_BYTE * bytes) throw new Error(`${most} rows or values in ${bytes} bytes`);
 }
 
+const TEXT = ['BYTE_ARRAY'];
+const FIXED = ['FIXED_LEN_BYTE_ARRAY'];
+/**
+ * Types that values are stored as, by the type that they mean. hyparquet converts without a check.
+ *
+ * @see https://parquet.apache.org/docs/file-format/types/logicaltypes/
+ */
+const PHYSICAL: Readonly<Record<string, readonly string[] | undefined>> = {
+  ...{ STRING: TEXT, UTF8: TEXT, ENUM: TEXT, JSON: TEXT, BSON: TEXT, FLOAT16: FIXED, UUID: FIXED, INTERVAL: FIXED },
+  ...Object.fromEntries(
+    ['8', '16', '32'].flatMap((bits) => [`INT_${bits}`, `UINT_${bits}`].map((name) => [name, ['INT32']])),
+  ),
+  ...{ INT_64: ['INT64'], UINT_64: ['INT64'], INTEGER: ['INT32', 'INT64'], DATE: ['INT32'], TIME: ['INT32', 'INT64'] },
+  ...{ TIME_MILLIS: ['INT32'], TIME_MICROS: ['INT64'], TIMESTAMP: ['INT64'] },
+  ...{ TIMESTAMP_MILLIS: ['INT64'], TIMESTAMP_MICROS: ['INT64'], DECIMAL: ['INT32', 'INT64', ...TEXT, ...FIXED] },
+};
 /** Sizes of values of fixed length by their logical type. */
 const SIZES: Readonly<Record<string, number | undefined>> = { FLOAT16: 2, UUID: 16 };
 
 /** Checks that each row group has the columns of the schema, in its order, with its types, and a value in each row. */
 function checkColumns(footer: FileMetaData): void {
   const leaves = pathsIn(parquetSchema(footer));
-  const names = new Set(leaves.map(nameOf));
-  if (names.size < leaves.length) throw new Error(`two columns of one name in ${[...names].join(', ').slice(0, 200)}`);
+  const keys = new Set<string>();
   for (const path of leaves) {
-    const { type, type_length: length, logical_type: logical } = elementOf(path);
+    const key = leafKey((path.at(-1) as SchemaTree).path);
+    if (keys.has(key)) throw new Error(`two columns '${nameOf(path)}'`);
+    keys.add(key);
+    const { type = '', type_length: length, logical_type: logical, converted_type: converted } = elementOf(path);
     const size = SIZES[logical?.type ?? ''];
-    if (size !== undefined && (type !== 'FIXED_LEN_BYTE_ARRAY' || length !== size)) {
-      throw new Error(`column '${nameOf(path)}' of ${logical?.type} as ${type} of ${length} bytes`);
+    for (const meant of [logical?.type, converted].filter((one) => one !== undefined)) {
+      if (PHYSICAL[meant]?.includes(type) !== false && (size === undefined || size === length)) continue;
+      throw new Error(
+        `column '${nameOf(path)}' of ${meant} as ${type}${length === undefined ? '' : ` of ${length} bytes`}`,
+      );
     }
   }
   for (const [group, { num_rows: rows, columns }] of footer.row_groups.entries()) {
@@ -163,7 +185,8 @@ function checkColumns(footer: FileMetaData): void {
 
 function checkChunk({ path_in_schema, type, num_values: values }: ColumnMetaData, path: LeafPath, rows: bigint): void {
   const [name, found] = [nameOf(path), path_in_schema.join('.')];
-  if (found !== name) throw new Error(`column '${found}' in the place of '${name}'`);
+  if (leafKey(path_in_schema) !== leafKey((path.at(-1) as SchemaTree).path))
+    throw new Error(`column '${found}' in the place of '${name}'`);
   if (type !== elementOf(path).type)
     throw new Error(`column '${name}' of ${type}, and ${elementOf(path).type} in the schema`);
   if (getMaxRepetitionLevel([...path]) === 0 && values !== rows) {
@@ -265,10 +288,23 @@ function nameOf(path: LeafPath): string {
   return path.at(-1)?.path.join('.') ?? '';
 }
 
-/** Returns the leaves of some columns, by their names with dots. */
+/** Key of a leaf. A name may have dots. */
+export function leafKey(path: readonly string[]): string {
+  return path.join('\0');
+}
+
+/** Adds the older name of a list or map, the only one that hyparquet knows. */
+function withOlderName(element: SchemaElement): SchemaElement {
+  const { converted_type: converted, logical_type: logical } = element;
+  const older =
+    converted === undefined && (logical?.type === 'LIST' || logical?.type === 'MAP') ? logical.type : converted;
+  return older === converted ? element : { ...element, converted_type: older };
+}
+
+/** Returns the leaves of some columns, by their keys. */
 export function leavesOf(footer: FileMetaData, columns: ReadonlySet<string>): ReadonlyMap<string, LeafPath> {
   const paths = pathsIn(parquetSchema(footer)).filter(([, top]) => columns.has(top?.element.name ?? ''));
-  return new Map(paths.map((path) => [nameOf(path), path]));
+  return new Map(paths.map((path) => [leafKey((path.at(-1) as SchemaTree).path), path]));
 }
 
 /** Returns the columns that have no values according to their statistics. */

@@ -3,7 +3,7 @@ import { messageOf } from '../core/failure.ts';
 import type { ByteRange, JobInput } from './jobFiles.ts';
 import type { JobHead, RowPiece, Span } from './jobTypes.ts';
 import { budgetOf, maxSpent, type Spend } from './parquetBudget.ts';
-import { chunksOf, type LeafPath, leavesOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
+import { chunksOf, type LeafPath, leafKey, leavesOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
 import { type Chunk, type ColumnReader, openColumn } from './parquetPages.ts';
 import type { IdPrefix } from './rows.ts';
 import { type Table, TableBuilder } from './table.ts';
@@ -148,7 +148,7 @@ function columnChunks(file: GroupFile, { footer, leaves }: Contents, group: numb
     return {
       about,
       rows: Number(footer.row_groups[group]?.num_rows),
-      path: leaves.get(about.path_in_schema.join('.')) ?? [],
+      path: leaves.get(leafKey(about.path_in_schema)) ?? [],
       length: span.end - span.start,
       read: (start, end) => file.read(span, { start: span.start + start, end: span.start + end }),
     };

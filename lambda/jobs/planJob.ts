@@ -37,7 +37,15 @@ import {
 import { firstObject, MAX_HEADER_BYTES } from './lineRows.ts';
 import { matchColumns, matchKeys } from './matchColumns.ts';
 import { bytesOfValues, maxSpent } from './parquetBudget.ts';
-import { type ColumnType, chunksOf, columnsOf, leavesOf, type RangeStorage, readFooter } from './parquetFooter.ts';
+import {
+  type ColumnType,
+  chunksOf,
+  columnsOf,
+  leafKey,
+  leavesOf,
+  type RangeStorage,
+  readFooter,
+} from './parquetFooter.ts';
 import { CODECS } from './parquetPages.ts';
 import { outputsOf } from './resultFiles.ts';
 import { arePlainObjects, rowShape, withSeparator } from './rowRequests.ts';
@@ -389,7 +397,8 @@ function refuseGroups(
   const refused = (expected: string, got: string | number, cure: string) =>
     new JobError('INVALID_JOB', `${key}: expected ${expected}, got ${got}; ${cure}`);
   const variant = [...leaves].find(([, path]) => path.some(({ element }) => element.logical_type?.type === 'VARIANT'));
-  if (variant !== undefined) throw refused('columns of other types', `VARIANT in '${variant[0]}'`, 'cast it to a text');
+  if (variant !== undefined)
+    throw refused('columns of other types', `VARIANT in '${variant[0].split('\0').join('.')}'`, 'cast it to a text');
   const most = maxSpent(bytes, Number(footer.num_rows) * leaves.size);
   let size = 0;
   for (const [group, { num_rows: rows }] of footer.row_groups.entries()) {
@@ -424,7 +433,7 @@ function cutIntoPieces(
     const chunks = chunksOf(footer, group, names);
     const stored = chunks.reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
     const values = chunks.reduce((sum, { path_in_schema: path, num_values }) => {
-      return sum + bytesOfValues(leaves.get(path.join('.')) ?? [], rows, Number(num_values));
+      return sum + bytesOfValues(leaves.get(leafKey(path)) ?? [], rows, Number(num_values));
     }, 0);
     // A dictionary stores a value once, but each row of it takes memory.
     const rowBytes = Math.max(ROW_BYTES + values / rows, stored / rows);

@@ -136,6 +136,9 @@ const FOOTERS: Readonly<Record<string, Buffer>> = {
       group?.columns.pop();
     },
   ),
+  'texts that are numbers': parquetFile(3, [
+    column('x', { type: 'INT32', converted_type: 'UTF8', pages: [dataPage(3, plain(new Int32Array(3)))] }),
+  ]),
   'halves of one byte': parquetFile(3, [
     column('x', {
       ...{ type: 'FIXED_LEN_BYTE_ARRAY', type_length: 1, logical_type: { type: 'FLOAT16' } },

@@ -130,6 +130,35 @@ describe('a job of Parquet', () => {
     expect(rows.map((row) => Object(row.kept).kept)).toEqual(data);
   });
 
+  it('reads lists that only their newer name says to be lists, and a column with a dot beside a struct', async () => {
+    const x = { name: 'x', type: 'INT32' as const, pages: [dataPage(2, plain(new Int32Array(2)))] };
+    const levels = [Buffer.from([2, 0, 0, 0, 4, 0]), Buffer.from([2, 0, 0, 0, 4, 1])];
+    const page = dataPage(2, Buffer.concat([...levels, plain(Int32Array.of(7, 8))]));
+    const list = {
+      name: 'k',
+      type: 'INT32' as const,
+      pages: [page],
+      about: { path_in_schema: ['k', 'list', 'element'] },
+    };
+    const dotted = { ...x, name: 'a.b' };
+    const inner = { ...x, name: 'b', about: { path_in_schema: ['a', 'b'] } };
+    const file = withFooter(parquetFile(2, [x, list, dotted, inner]), ({ schema }) => {
+      schema.splice(4, 0, { name: 'a', repetition_type: 'REQUIRED', num_children: 1 });
+      schema.splice(
+        ...([2, 1] as const),
+        { name: 'k', repetition_type: 'REQUIRED', num_children: 1, logical_type: { type: 'LIST' } },
+        { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+        { name: 'element', type: 'INT32', repetition_type: 'REQUIRED' },
+      );
+    });
+    const models = repositoryOf(echoModel('INT32', []));
+    const rows = await runJob(jobOfParquet(file, { models, spec: { inputs: { in: ['x'] }, keep: ['k', 'a.b', 'a'] } }));
+    expect(rows.map(({ kept }) => kept)).toEqual([
+      { k: [7], 'a.b': 0, a: { b: 0 } },
+      { k: [8], 'a.b': 0, a: { b: 0 } },
+    ]);
+  });
+
   it('keeps JSON with all digits', async () => {
     const texts = ['{"id": 12345678901234567890, "of": [1.50, true]}', '[1]', 'no JSON', '"text"'];
     const columns = [

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/encodeModel.ts';
 import { notableOperators, type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
@@ -89,6 +89,14 @@ describe('the operators that matter', () => {
     expect(found).toEqual([
       { names: [domain === undefined ? op : `${domain}:${op}`], count: 1, why: expect.stringMatching(why) },
     ]);
+  });
+
+  it('are not the functions that the model brings', () => {
+    const path = fileOf([node('f', { domain: 'l' })]);
+    // A FunctionProto with the name `f` and the domain `l`, as one more field of the model.
+    const ofModel = Buffer.from([0xca, 0x01, 6, 0x0a, 1, 0x66, 0x52, 1, 0x6c]);
+    writeFileSync(path, Buffer.concat([readFileSync(path), ofModel]));
+    expect(notableOperators(readOnnxFile(path).operators, true)).toEqual([]);
   });
 
   it('are fewer where no length can be padded, and none in ordinary arithmetic', () => {
