@@ -293,7 +293,7 @@ export const MUTATIONS: readonly Mutation[] = [
   m(
     'a run that exhausted the memory is made as large again',
     'lambda/core/run.ts',
-    'if (parts.length > 1) memory.ranOut(model, elementsIn(batch));',
+    'if (batch.parts.length > 1) memory.ranOut(batch.model, elementsIn(batch));',
     '',
     [...PLAN, 'unit/core/run'],
   ),
