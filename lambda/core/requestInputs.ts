@@ -18,6 +18,9 @@ import { nearestName } from './wrongValue.ts';
 
 const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
 
+/** Parts of a model that its inputs are checked against. */
+type InputsOf = Pick<Model, 'name' | 'inputs'> & Partial<Pick<Model, 'constants' | 'ragged'>>;
+
 /**
  * Decodes one input per model input, in the model's order, all with the same number of rows.
  *
@@ -27,7 +30,7 @@ const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
 export function decodeInputs(
   value: unknown,
   path: string,
-  model: Model,
+  model: InputsOf,
   raw: unknown,
   limits: DecodeLimits,
 ): RequestInput[] | Failure {
@@ -52,7 +55,7 @@ export function decodeInputs(
 function matchInputs(
   entries: readonly unknown[],
   path: string,
-  model: Model,
+  model: InputsOf,
   raw: unknown,
 ): readonly number[] | Failure {
   if (raw !== undefined) {
@@ -98,7 +101,7 @@ function refuseInputName(
   position: number,
   path: string,
   index: number,
-  model: Model,
+  model: InputsOf,
   seenAt: number | undefined,
 ): Failure | undefined {
   if (typeof name !== 'string') {
@@ -113,7 +116,7 @@ function refuseInputName(
   return unknownInput(`${inputPath(path, index)}.name`, name, model);
 }
 
-function missingInputs(missing: readonly TensorSpec[], path: string, model: Model): Failure {
+function missingInputs(missing: readonly TensorSpec[], path: string, model: InputsOf): Failure {
   return failure(
     'MISSING_INPUT',
     `${fieldOf(path, 'inputs')}: expected ${listNames(model.inputs)} of model '${model.name}', got no ${listNames(missing)}; add what is missing`,
@@ -164,7 +167,7 @@ function decodeInput(
  *
  * @see https://www.tensorflow.org/tfx/serving/api_rest#request_format_2 the row format
  */
-export function decodeInstances(value: unknown, path: string, model: Model): RequestInput[] | Failure {
+export function decodeInstances(value: unknown, path: string, model: InputsOf): RequestInput[] | Failure {
   if (!Array.isArray(value) || value.length === 0) {
     const [got, cure] = Array.isArray(value)
       ? ['an empty one', 'send one for each row']
@@ -193,7 +196,7 @@ export function decodeInstances(value: unknown, path: string, model: Model): Req
   return inputs;
 }
 
-function refuseOddInstances(instances: readonly unknown[], path: string, model: Model): Failure | undefined {
+function refuseOddInstances(instances: readonly unknown[], path: string, model: InputsOf): Failure | undefined {
   for (const [index, instance] of instances.entries()) {
     const at = `${path}[${index}]`;
     if (!isObject(instance)) {
@@ -249,7 +252,7 @@ function decodeColumn(
   return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
 }
 
-function unknownInput(path: string, name: string, model: Model): Failure {
+function unknownInput(path: string, name: string, model: InputsOf): Failure {
   const isConstant = model.constants?.includes(name) ?? false;
   const got = isConstant ? `${preview(name)}, a constant of the deployment` : preview(name);
   const cure = isConstant ? 'leave it out' : "use the model's names";
@@ -267,7 +270,7 @@ interface SharedSizes {
   readonly ragged: string | undefined;
 }
 
-function noSharedSizes({ ragged }: Model): SharedSizes {
+function noSharedSizes({ ragged }: InputsOf): SharedSizes {
   return { rows: undefined, length: undefined, ragged: ragged?.name };
 }
 

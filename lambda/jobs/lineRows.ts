@@ -337,7 +337,7 @@ function objectReader(head: LinesHead): LineReader {
         table.fail(row, object);
         return;
       }
-      for (const [column, key] of keep.entries()) table.keep(row, column, writable(valueOfKey(object, key)));
+      for (const [column, key] of keep.entries()) table.keep(row, column, valueOfKey(object, key));
       const failed = readInputs(object, table, row);
       if (failed !== undefined) table.fail(row, failed);
     } catch (error) {
@@ -361,12 +361,6 @@ function noObject(line: string, value: unknown): Failure {
 
 function valueOfKey(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
-}
-
-/** Returns a kept value. @throws RangeError if it has too many levels to be written as JSON */
-function writable(value: unknown): unknown {
-  if (typeof value === 'object' && value !== null) JSON.stringify(value);
-  return value;
 }
 
 /** Returns the value in arrays of one element each. */

@@ -2,8 +2,8 @@ import type { SchemaTree } from 'hyparquet';
 import { getMaxRepetitionLevel, isFlatColumn } from 'hyparquet/src/schema.js';
 
 /*
- * What reading a Parquet file may take. A page of a few bytes makes millions of values, so each file has one budget, which
- * grows with its size and its rows. What ordinary rows have costs nothing.
+ * Limits the memory and time of reading a Parquet file. A page of a few bytes makes millions of values, so each file has
+ * one budget, which grows with its size and its rows. Ordinary rows spend nothing of it.
  */
 
 /** Takes bytes from a budget. @throws Error if fewer are left */
@@ -64,7 +64,7 @@ export function bytesOfValue(path: readonly SchemaTree[], level: number): number
   return (isNumber ? NUMBER_BYTES : TEXT_BYTES) + NODE_BYTES * nodes;
 }
 
-/** Returns the assumed memory of the values of some rows: at most as much as it is, if no list is empty. */
+/** Returns the assumed memory of the values of some rows. */
 export function bytesOfValues(path: readonly SchemaTree[], rows: number, values: number): number {
   const others = Math.max(0, values - rows) * bytesOfValue(path, Math.min(1, getMaxRepetitionLevel([...path])));
   return rows * bytesOfValue(path, 0) + others;

@@ -357,7 +357,7 @@ interface Body {
   readonly reached: { at: number; row: number };
 }
 
-/** Reads the levels of a page, and inflates it. @returns where its values begin, too */
+/** Inflates a page and opens its levels. @returns the levels, and the place of the first value */
 function levelsOf(header: PageHeader, stored: Uint8Array, inflate: Inflate, leaf: Leaf): Pick<Body, 'levels'> & Source {
   const v2 = header.data_page_header_v2;
   const open = (max: number, bytes: () => Source): Levels =>

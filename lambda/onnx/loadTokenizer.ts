@@ -104,7 +104,8 @@ function raggedOf(inputs: readonly TensorSpec[], padOf: (name: string) => number
   return axes.size === 1 ? { axis, pad: Object.fromEntries(inputs.map(({ name }) => [name, padOf(name)])) } : undefined;
 }
 
-const TEXT: TensorSpec = { name: 'text', datatype: 'BYTES', shape: ['batch'] };
+/** Inputs of a request in the protocol's form. */
+const TEXTS = { name: 'text', inputs: [{ name: 'text', datatype: 'BYTES', shape: ['batch'] }] } as const;
 const KEYS = ['id', 'model_name', 'model_version', 'parameters', 'outputs', 'text', 'inputs', 'raw_input_contents'];
 
 /** Returns the texts of `{"text": …}`, or of a request with one input of texts. */
@@ -118,9 +119,8 @@ function textsOf(body: TransformBody): string[] {
     const got = preview(texts.find((one) => !isText(one)));
     throw failure('INVALID_DATA', `text: expected a text or an array of texts, got ${got}; send one`);
   }
-  const ofTexts = { name: 'text', inputs: [TEXT] } as unknown as Model;
   const limits = { maxRequestRows: Number.POSITIVE_INFINITY, maxRequestsPerMessage: 1 };
-  const decoded = decodeInputs(inputs, WHOLE_BODY, ofTexts, raw, limits);
+  const decoded = decodeInputs(inputs, WHOLE_BODY, TEXTS, raw, limits);
   if (isFailure(decoded)) throw decoded;
   return decoded[0]?.data as string[];
 }

@@ -106,6 +106,18 @@ describe('2. A message can only fail itself', () => {
       await host.become('deleted', host.send([lookup(2)]));
     }, 60_000);
 
+    it('leaves a model alone after 16 requests in a row that ended a process, and scores other models', async () => {
+      const host = await start(name, CULPRITS);
+      const ids = host.send(Array.from({ length: 20 }, () => CULPRIT_REQUEST(CULPRIT.traps)));
+      const ended = (fate: string) => host.fates(ids).filter((one) => one === fate).length;
+      while (ended('deleted') + ended('dead') < 20) await aMoment();
+
+      expect([ended('deleted'), ended('dead')]).toEqual([16, 4]);
+      expect(host.written().filter(({ code }) => code === 'MODEL_CRASHED')).toHaveLength(16);
+      expect(host.printed()).toMatch(/"code":"MODEL_UNAVAILABLE"/);
+      await host.become('deleted', host.send([lookup(2)]));
+    }, 60_000);
+
     it.each(['EMFILE', 'EAGAIN', 'ENOMEM'] as const)(
       'answers at the first receive once a scorer can be started again that could not by %s',
       async (code) => {

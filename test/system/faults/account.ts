@@ -62,14 +62,8 @@ export function note(written: Written, body: string, at: number): void {
   if (before === undefined) written.set(id, { text, at, times: 1, isConflicting });
   else {
     before.times += 1;
-    before.isConflicting ||= isConflicting || !areAlike(before.text, text);
+    before.isConflicting ||= isConflicting || before.text !== text;
   }
-}
-
-/** Whether two answers are the same but for a time that was measured. */
-function areAlike(one: string, other: string): boolean {
-  const [left, right] = [one, other].map((text) => text.replace(/within \d+ ms/g, 'within some ms'));
-  return left === right;
 }
 
 /** Forgets what a store was seen to take and does not hold at the end: it is lost. */
@@ -139,7 +133,7 @@ export function settle({ sqs, queue, sent, isKnown, stores, say }: Settling): Ac
       account.duplicates += times - 1;
       account.slowestSeconds = Math.max(account.slowestSeconds, Math.round((at - sentAt) / 100) / 10);
       const came = gist(JSON.parse(text));
-      if (isConflicting || !areAlike(text, there[0]?.text ?? '')) fault('conflicting', messageId, { text, times });
+      if (isConflicting || text !== there[0]?.text) fault('conflicting', messageId, { text, times });
       else if (came !== asked.expected) fault('wrong', messageId, { expected: asked.expected, came: text });
     }
     if (isAnswered && there[0]?.text.includes('"code":')) account.errors += 1;
