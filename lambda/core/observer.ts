@@ -141,6 +141,9 @@ export const METRIC_UNITS = {
   CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;
 
+/** Execution providers whose devices are NVIDIA's. */
+export const OF_NVIDIA: readonly string[] = ['cuda', 'tensorrt'];
+
 /** Current state of a GPU. A value is undefined if the device does not report it, such as a MIG slice. */
 export interface GpuReading {
   /** Percentage of time with computation, over the last sixth of a second to second. */

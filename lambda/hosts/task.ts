@@ -2,8 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
-import type { GpuReading } from '../core/observer.ts';
-import { isNvidia } from '../onnx/provider.ts';
+import { type GpuReading, OF_NVIDIA } from '../core/observer.ts';
 import type { Worker } from './consumer.ts';
 
 type EndCause = 'SIGTERM' | 'SIGINT';
@@ -249,7 +248,7 @@ export function createGpuWatch(options: GpuWatchOptions): (provider: string) => 
     isAsking = false;
   };
   return (provider) => {
-    if (isWatching || !isNvidia(provider)) return;
+    if (isWatching || !OF_NVIDIA.includes(provider)) return;
     isWatching = true;
     void look();
   };

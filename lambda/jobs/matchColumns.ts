@@ -28,7 +28,7 @@ export function matchColumns(
   if (takesOwnForm(model)) {
     throw new JobError(
       'INVALID_JOB',
-      `model '${model.name}': expected one without a transform, which takes requests of its own; use JSONL`,
+      `model '${model.name}': expected one without a transform or tokenizer, which takes requests of its own; use JSONL`,
     );
   }
   const problems: string[] = [];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { hasCode, messageOf } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
-import type { GpuReading } from '../core/observer.ts';
+import { type GpuReading, OF_NVIDIA } from '../core/observer.ts';
 
 /** ONNX Runtime execution provider: its name, or its name and device. */
 export type Provider = string | { readonly name: string; readonly deviceId?: number };
@@ -16,9 +16,8 @@ export function nameOf(provider: Provider): string {
   return typeof provider === 'string' ? provider : provider.name;
 }
 
-/** Returns true if its devices are NVIDIA's. */
-export function isNvidia(provider: Provider): boolean {
-  return nameOf(provider) === 'cuda' || nameOf(provider) === 'tensorrt';
+function isNvidia(provider: Provider): boolean {
+  return OF_NVIDIA.includes(nameOf(provider));
 }
 
 /** Returns true if it can work on one of several devices. */

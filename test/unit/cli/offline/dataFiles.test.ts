@@ -221,7 +221,7 @@ describe('lines of JSON', () => {
     expect(await told(model, '{"text":"anything"}')).toEqual([['1', [4]]]);
     // Columns would help nothing.
     await expect(scoreData(model, 'text\n1', csv)).rejects.toThrow(
-      /expected one without a transform, [^;]*; use JSONL$/,
+      /expected one without a transform or tokenizer, [^;]*; use JSONL$/,
     );
   });
 
