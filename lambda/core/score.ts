@@ -359,10 +359,12 @@ async function* answerParts(
       const answer = isFailure(encoder) ? encoder : encode(encoder, one, encodedRow, replies);
       if (answer instanceof Promise) later.push(answer.then((encoded) => record(one, encoded)));
       else record(one, answer);
-      if (heldThisTurn < SIZE_A_TURN) continue;
+      // Equal requests may be many more than the rows of a run, and answers of a hook have no size yet.
+      const isFull = later.length >= model.maxBatchRows;
+      if (heldThisTurn < SIZE_A_TURN && !isFull) continue;
       heldThisTurn = 0;
       await nextTurn();
-      if (held < SIZE_WRITTEN_TOGETHER) continue;
+      if (held < SIZE_WRITTEN_TOGETHER && !isFull) continue;
       await allEncoded();
       yield pending;
       pending = [];

@@ -1,4 +1,6 @@
-import { failure, isFailure, messageOf, preview } from '../core/failure.ts';
+import { readFile } from 'node:fs/promises';
+import type { Tokenizer } from 'tokenizers';
+import { failure, isFailure, messageOf, plural, preview } from '../core/failure.ts';
 import { listNames, type Model, type TensorSpec, type Transform, type TransformBody } from '../core/model.ts';
 import { decodeInputs, refuseUnknownKeys } from '../core/requestInputs.ts';
 import { allocate, type Tensor } from '../core/tensor.ts';
@@ -23,6 +25,9 @@ type InputName = keyof typeof INPUTS;
 /** Names of the token for padding, by the conventions of BERT and RoBERTa. */
 const PADDING_TOKENS = ['[PAD]', '<pad>'];
 
+/** Maximum number of tokens of a request, with padding: 32 MiB for each INT64 input. */
+const MAX_TOKENS = 4 * 1024 * 1024;
+
 /**
  * Opens a tokenizer for a model.
  *
@@ -35,20 +40,36 @@ export async function loadTokenizer(
   inputs: readonly TensorSpec[],
 ): Promise<LoadedTokenizer> {
   const tokens = checkInputs(inputs);
-  const tokenizer = await open(path);
+  const { tokenizer, truncation, padding: padded } = await open(path);
   const fixed = typeof tokens === 'number' ? tokens : undefined;
-  const max = Math.min(maxLength ?? Number.POSITIVE_INFINITY, fixed ?? Number.POSITIVE_INFINITY);
-  if (max < Number.POSITIVE_INFINITY) tokenizer.setTruncation(max);
+  const max = Math.min(
+    maxLength ?? truncation?.max_length ?? Number.POSITIVE_INFINITY,
+    fixed ?? Number.POSITIVE_INFINITY,
+  );
+  if (max < Number.POSITIVE_INFINITY) {
+    tokenizer.setTruncation(max, { direction: (truncation?.direction ?? 'right').toLowerCase() });
+    await checkLength(tokenizer, max);
+  }
   tokenizer.disablePadding();
-  const padding = PADDING_TOKENS.map((token) => tokenizer.tokenToId(token)).find((id) => id !== null) ?? 0;
+  const conventional = PADDING_TOKENS.map((token) => tokenizer.tokenToId(token)).find((id) => id !== null);
+  const padding = padded?.pad_id ?? conventional ?? 0;
   const padOf = (name: string): number => (name === 'input_ids' ? padding : 0);
   const decode = async (body: TransformBody) => {
     const encodings = await tokenizer.encodeBatch(textsOf(body));
-    const lengths = encodings.map((encoding) => encoding.getLength());
-    if (lengths.includes(0)) {
-      throw failure('INVALID_DATA', 'text: expected a text with a token, got one without; leave it out');
+    let longest = 0;
+    for (const [index, encoding] of encodings.entries()) {
+      const length = encoding.getLength();
+      longest = Math.max(longest, length);
+      if (length > 0) continue;
+      const place = encodings.length === 1 ? 'text' : `text[${index}]`;
+      throw failure('INVALID_DATA', `${place}: expected a text with a token, got one without; leave it out`);
     }
-    const length = fixed ?? Math.max(...lengths);
+    const length = fixed ?? longest;
+    if (encodings.length * length > MAX_TOKENS) {
+      const got = `${plural(encodings.length, 'text')} padded to ${plural(length, 'token')}`;
+      const cure = 'send fewer texts in a request, or set maxLength in config.json';
+      throw failure('TOO_MANY_ROWS', `text: expected at most ${MAX_TOKENS} tokens in a request, got ${got}; ${cure}`);
+    }
     return inputs.map(({ name, datatype }) => {
       const data = allocate(datatype, encodings.length * length) as BigInt64Array | Int32Array;
       const toElement = (value: number) => (datatype === 'INT64' ? BigInt(value) : value) as never;
@@ -82,12 +103,27 @@ function checkInputs(inputs: readonly TensorSpec[]): number | string {
   );
 }
 
+/** Parts of a tokenizer.json that its library does not tell. */
+interface TokenizerFile {
+  readonly truncation?: { readonly max_length: number; readonly direction?: string } | null;
+  readonly padding?: { readonly pad_id: number } | null;
+}
+
+/** @throws Error if the special tokens alone are more than `max` */
+async function checkLength(tokenizer: Tokenizer, max: number): Promise<void> {
+  const fewest = (await tokenizer.encode('a')).getLength();
+  if (fewest <= max) return;
+  throw new Error(`tokenizer: expected at least ${plural(fewest, 'token')} of a text, got ${max}; raise maxLength`);
+}
+
 async function open(path: string) {
   const { Tokenizer } = await import('tokenizers').catch((cause) => {
     throw new Error(NO_TOKENIZERS, { cause });
   });
   try {
-    return Tokenizer.fromFile(path);
+    const tokenizer = Tokenizer.fromFile(path);
+    const { truncation, padding }: TokenizerFile = JSON.parse(await readFile(path, 'utf8'));
+    return { tokenizer, truncation, padding };
   } catch (cause) {
     throw new Error(
       `${path}: expected the tokenizer.json of a fast tokenizer of Hugging Face, got: ${messageOf(cause)}; save it with ` +
@@ -133,36 +169,46 @@ function isText(value: unknown): value is string {
  * Returns a model whose outputs `[rows, tokens, width]` are pooled to `[rows, width]`.
  *
  * @param pooling `mean` over the tokens that the attention mask keeps, or `cls` for the first token
- * @throws Error if there is no such output
+ * @throws Error if there is no such output, or nothing says which tokens are padding
  */
 export function withPooling(model: Model, pooling: 'mean' | 'cls'): Model {
   const { inputs, outputs, ragged } = model;
-  const isPooled = ({ datatype, shape }: TensorSpec): boolean => shape.length === 3 && /^FP(32|64|16)$/.test(datatype);
-  if (!outputs.some(isPooled)) {
+  const isOfTokens = ({ shape }: TensorSpec, index: number): boolean =>
+    ragged === undefined ? inputs.some((input) => input.shape[1] === shape[1]) : ragged.outputs[index] === 1;
+  const pooled = outputs.map(
+    (spec, index) => spec.shape.length === 3 && /^FP(32|64|16)$/.test(spec.datatype) && isOfTokens(spec, index),
+  );
+  if (!pooled.includes(true)) {
     throw new Error(
       `pooling: expected an output of floats [batch, tokens, width], got ${listNames(outputs)}; remove it`,
     );
   }
   const mask = inputs.findIndex(({ name }) => name === 'attention_mask');
+  if (pooling === 'mean' && mask < 0) {
+    throw new Error(
+      `pooling: expected the input attention_mask, which tells tokens from padding, got ${listNames(inputs)}; export the ` +
+        'model with it, or with its pooling',
+    );
+  }
   return {
     ...model,
-    outputs: outputs.map((spec) =>
-      isPooled(spec)
+    outputs: outputs.map((spec, index) =>
+      pooled[index]
         ? { ...spec, shape: [spec.shape[0] as string, spec.shape[2] as string], batchAxis: undefined }
         : spec,
     ),
     ragged: ragged && {
       ...ragged,
-      outputs: ragged.outputs.map((axis, index) => (isPooled(outputs[index] as TensorSpec) ? undefined : axis)),
+      outputs: ragged.outputs.map((axis, index) => (pooled[index] ? undefined : axis)),
     },
     async run(tensors, ...how) {
       // The run takes the memory of the inputs.
-      const kept = pooling === 'mean' && mask >= 0 ? Uint8Array.from(tensors[mask]?.data as never, Number) : undefined;
+      const kept = pooling === 'mean' ? Uint8Array.from(tensors[mask]?.data as never, Number) : undefined;
       const ran = await model.run(tensors, ...how);
       const pool = (tensor: Tensor): Tensor => (pooling === 'cls' ? firstOf(tensor) : meanOf(tensor, kept));
       return {
         ...ran,
-        outputs: ran.outputs.map((tensor, index) => (isPooled(outputs[index] as TensorSpec) ? pool(tensor) : tensor)),
+        outputs: ran.outputs.map((tensor, index) => (pooled[index] ? pool(tensor) : tensor)),
       };
     },
   };

@@ -114,6 +114,20 @@ describe('equal requests of an invocation', () => {
     expect(answers.flat().map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
   });
 
+  it('are answered by as many as a run has rows at a time, so that answers do not pile up', async () => {
+    const { answers, rows } = await answersTo(
+      Array.from({ length: 40 }, () => request({})),
+      {
+        'costly/1/model.onnx': costlyModel(),
+        'costly/config.json': { ...QUIET, maxBatchRows: 8, transform: 'transform.mjs' },
+        'costly/transform.mjs': 'export function encodeBatch(all) { return all.map(() => all.length); }',
+      },
+    );
+
+    expect(rows).toBe(1);
+    expect(answers.map(({ result }) => result)).toEqual(answers.map(() => 8));
+  });
+
   it('each go through the transform', async () => {
     const { answers, rows } = await answersTo(
       ['Ann', 'Bob', 'Ann'].map((name) => ({ name })),

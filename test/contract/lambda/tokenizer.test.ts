@@ -35,11 +35,23 @@ function vectorsModel(): Uint8Array {
   return model(inputs, outputs, nodes, [TABLE]);
 }
 
+/** Makes six vectors of the first token. */
+function headsModel(): Uint8Array {
+  const { nodes, constants } = graphOf(
+    'first = Gather input_ids 0 axis=1; f = Cast first to=1; row = Unsqueeze f [1,2]; heads = Add row table',
+  );
+  const table = weights('table', 6, WIDTH);
+  return model(`input_ids ${TOKENS}`, `heads FP32[batch,6,${WIDTH}]`, nodes, [...constants, table]);
+}
+
 interface Answer {
   readonly code?: string;
   readonly error?: string;
   readonly outputs?: readonly { readonly shape: readonly number[]; readonly data: readonly number[] }[];
 }
+
+/** Truncation in a file: the last tokens are kept. */
+const LEFT = { direction: 'Left', max_length: 6, strategy: 'LongestFirst', stride: 0 };
 
 const MODELS: RepositoryFiles = {
   'wordpiece/1/model.onnx': idsModel(),
@@ -62,11 +74,20 @@ const MODELS: RepositoryFiles = {
       strategy: { Fixed: 64 },
       direction: 'Right',
       pad_to_multiple_of: null,
-      pad_id: 0,
+      pad_id: 7,
       pad_type_id: 0,
       pad_token: '[PAD]',
     },
   }),
+  'left/1/model.onnx': idsModel(),
+  'left/config.json': { tokenizer: 'tokenizer.json' },
+  'left/tokenizer.json': JSON.stringify({ ...JSON.parse(WORDPIECE), truncation: LEFT }),
+  'leftShort/1/model.onnx': idsModel(),
+  'leftShort/config.json': { tokenizer: { file: 'tokenizer.json', maxLength: 4 } },
+  'leftShort/tokenizer.json': JSON.stringify({ ...JSON.parse(WORDPIECE), truncation: LEFT }),
+  'leftFixed/1/model.onnx': idsModel('INT64[batch,8]'),
+  'leftFixed/config.json': { tokenizer: 'tokenizer.json' },
+  'leftFixed/tokenizer.json': JSON.stringify({ ...JSON.parse(WORDPIECE), truncation: LEFT }),
   'bare/1/model.onnx': idsModel(),
   'bare/config.json': { tokenizer: 'tokenizer.json' },
   'bare/tokenizer.json': JSON.stringify({ ...JSON.parse(WORDPIECE), post_processor: null }),
@@ -150,10 +171,47 @@ describe('a model with a tokenizer', () => {
     expect(padded?.outputs?.[1]?.data).toEqual([1, 1, 1, 0, 0, 0, 0, 0]);
   });
 
-  it('pads a text to the longest of its run, whatever the file says', async () => {
-    const [padded, asked] = await ask(['padding', 'wordpiece'].map((name) => ({ model_name: name, text: 'rows' })));
+  it('pads a text to the longest of its request, with the token of the file', async () => {
+    const text = ['rows', 'the rows'];
+    const [lone, padded, asked] = await ask([
+      { model_name: 'padding', text: 'rows' },
+      { model_name: 'padding', text },
+      { model_name: 'wordpiece', text },
+    ]);
 
-    expect(padded?.outputs).toEqual(asked?.outputs);
+    const [ids = [], mask] = (asked?.outputs ?? []).map(({ data }) => data);
+    expect(lone?.outputs?.[0]?.data).toEqual(ids.slice(0, 3));
+    expect(padded?.outputs?.map(({ data }) => data)).toEqual([ids.map((id) => id || 7), mask]);
+  });
+
+  it('cuts a text on the side and to the length that the file says, unless maxLength or the model is shorter', async () => {
+    const text = 'the rows of a model share runs if they are independent';
+    const names = ['left', 'leftShort', 'leftFixed', 'wordpiece'];
+
+    const [left, short, fixed, whole] = (await ask(names.map((name) => ({ model_name: name, text })))).map(
+      ({ outputs }) => outputs?.[0]?.data ?? [],
+    );
+
+    const last = (count: number) => [2, ...(whole ?? []).slice(-count)];
+    expect([left, short, fixed]).toEqual([last(5), last(3), [...last(5), 0, 0]]);
+  });
+
+  it('refuses texts that would take much memory for being padded to the longest', async () => {
+    const text = ['rows '.repeat(5_000), ...Array.from({ length: 999 }, () => 'a')];
+
+    const [refused, ...others] = await ask(
+      [text, 'rows', text.slice(0, 2)].map((texts) => ({ model_name: 'wordpiece', text: texts })),
+    );
+
+    expect(refused).toMatchObject({
+      code: 'TOO_MANY_ROWS',
+      error:
+        'text: expected at most 4194304 tokens in a request, got 1000 texts padded to 5002 tokens; send fewer texts in a request, or set maxLength in config.json',
+    });
+    expect(others.map(({ outputs }) => outputs?.[0]?.shape)).toEqual([
+      [1, 3],
+      [2, 5_002],
+    ]);
   });
 
   it('pools the vectors of the tokens that the mask keeps', async () => {
@@ -190,7 +248,13 @@ describe('a model with a tokenizer', () => {
       'UNKNOWN_INPUT',
       /'text'/,
     ],
-    ['a text without tokens', { model_name: 'bare', text: '' }, 'INVALID_DATA', /expected a text with a token/],
+    ['a text without tokens', { model_name: 'bare', text: '' }, 'INVALID_DATA', /^text: expected a text with a token/],
+    [
+      'one of two texts without tokens',
+      { model_name: 'bare', text: ['a', ''] },
+      'INVALID_DATA',
+      /^text\[1\]: expected/,
+    ],
   ])('answers %s with an error', async (_, body, code, error) => {
     const [answer] = await ask([{ model_name: 'wordpiece', ...body }]);
 
@@ -225,6 +289,32 @@ describe('a model with a tokenizer', () => {
       idsModel(),
       { tokenizer: { file: 'tokenizer.json', pooling: 'mean' } },
       /pooling: expected an output of floats \[batch, tokens, width\], got 'ids', 'mask'; remove it/,
+    ],
+    [
+      'whose vectors are not of tokens',
+      { 'model/tokenizer.json': WORDPIECE },
+      headsModel(),
+      { tokenizer: { file: 'tokenizer.json', pooling: 'cls' } },
+      /pooling: expected an output of floats \[batch, tokens, width\], got 'heads'; remove it/,
+    ],
+    [
+      'with a mean over padding',
+      { 'model/tokenizer.json': WORDPIECE },
+      model(
+        `input_ids ${TOKENS}`,
+        `vectors FP32[batch,sequence,${WIDTH}]`,
+        graphOf('vectors = Gather table input_ids').nodes,
+        [TABLE],
+      ),
+      { tokenizer: { file: 'tokenizer.json', pooling: 'mean' } },
+      /pooling: expected the input attention_mask, .*, got 'input_ids'; export the model with it, or with its pooling/,
+    ],
+    [
+      'shorter than its special tokens',
+      { 'model/tokenizer.json': WORDPIECE },
+      idsModel(),
+      { tokenizer: { file: 'tokenizer.json', maxLength: 1 } },
+      /tokenizer: expected at least 3 tokens of a text, got 1; raise maxLength/,
     ],
     [
       'beside code that decodes',
