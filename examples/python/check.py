@@ -77,5 +77,6 @@ def compare(path, kinds, output=0, tolerance=TOLERANCE):
     counts = ', '.join(f'{kind} {count}' for kind, count in differing.items())
     print(f'{path}: of {ROWS} rows each these differ: {counts}')
     if max(differing.values(), default=0) > MAX_DIFFERING:
-        sys.exit(f'{path}: expected the answers of the original, got others; the file is deleted')
+        cure = 'if trees follow a scaler, whose numbers round to the other side of a threshold, fit again without the scaler'
+        sys.exit(f'{path}: expected the answers of the original, got others; the file is deleted; {cure}')
     path.write_bytes(exported)
