@@ -113,7 +113,9 @@ interface TokenizerFile {
 async function checkLength(tokenizer: Tokenizer, max: number): Promise<void> {
   const fewest = (await tokenizer.encode('a')).getLength();
   if (fewest <= max) return;
-  throw new Error(`tokenizer: expected at least ${plural(fewest, 'token')} of a text, got ${max}; raise maxLength`);
+  throw new Error(
+    `tokenizer: expected at least ${plural(fewest, 'token')} of a text, got ${max}; raise maxLength, or export a longer axis`,
+  );
 }
 
 async function open(path: string) {
@@ -180,7 +182,7 @@ export function withPooling(model: Model, pooling: 'mean' | 'cls'): Model {
   );
   if (!pooled.includes(true)) {
     throw new Error(
-      `pooling: expected an output of floats [batch, tokens, width], got ${listNames(outputs)}; remove it`,
+      `pooling: expected an output of floats [batch, tokens, width], got ${listNames(outputs)}; remove it, or name the axis by "cut" in "ragged"`,
     );
   }
   const mask = inputs.findIndex(({ name }) => name === 'attention_mask');
