@@ -13,7 +13,7 @@ import {
   type Traced,
   unknown,
 } from '../traced.ts';
-import { followSizes, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
+import { followSizes, fromAxis, inputAt, plain, type Rule, rowsFirst, type Step } from './step.ts';
 
 /* Rules of convolutions, pools and similar operators, which have rows on axis 0. */
 
@@ -21,7 +21,6 @@ import { followSizes, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFir
 export const image =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
-    if (hasRows(inputAt(step, 0))) refuseRowsIn(step, 1);
     const made = rowsFirst(shapeOfResult)(step) as Traced;
     // Indexes of a pool count through all rows.
     return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
@@ -112,6 +111,5 @@ export const batchNormalised: Rule = (step) => {
     node.int('training_mode', 0) === 1 || (opset < 14 && node.outputs.filter((name) => name !== '').length > 1);
   if (isTraining && hasRows(data)) mixes('it has training_mode=1: it normalises by the whole batch');
   if (hasRows(data) && data.axis === 1) mixes('it takes axis 1 for channels, and the rows are there');
-  if (hasRows(data)) refuseRowsIn(step, 1);
   return plain(data);
 };

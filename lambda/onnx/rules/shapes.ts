@@ -36,6 +36,7 @@ import {
   plain,
   quotient,
   type Rule,
+  refuseOthers,
   withSizeAt,
 } from './step.ts';
 
@@ -327,8 +328,11 @@ export const split: Rule = (step) => {
 };
 
 /** Rule of a quantised concatenation: scale and zero point of the result come first, then each tensor with its own. */
-export const quantisedConcat: Rule = (step) =>
-  concat({ ...step, inputs: step.inputs.filter((_, index) => index >= 2 && index % 3 === 2) });
+export const quantisedConcat: Rule = (step) => {
+  const joined = [...step.inputs.keys()].filter((index) => index >= 2 && index % 3 === 2);
+  refuseOthers(step, joined);
+  return concat({ ...step, inputs: joined.map((index) => step.inputs[index]) });
+};
 
 export const concat: Rule = (step) => {
   const inputs = givenOf(step);

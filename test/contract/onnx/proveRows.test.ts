@@ -580,6 +580,46 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
       'F[N,3,4]',
     ),
   ],
+  [
+    'RotaryEmbedding that takes rows for positions',
+    apart('one = Unsqueeze x [0]; z = RotaryEmbedding one [0] w(64,4) w(64,4); y = Squeeze z [0]', 'F[N,8]'),
+  ],
+  [
+    'RotaryEmbedding with a table of rows',
+    apart('y = RotaryEmbedding x [0] cos cos', 'F[N,1,8]; cos F[N,4]', 'F[N,1,8]'),
+  ],
+  [
+    'EmbedLayerNormalization with a table of rows',
+    apart(
+      'none = Mul z 0; ids = Cast none to=6; y,mask = EmbedLayerNormalization ids - x w(6,4) - [1.0,2.0,1.0,3.0] w(4)',
+      'F[N,4]; z I[N,3]',
+      'F[N,3,4]',
+    ),
+  ],
+  [
+    'MultiHeadAttention whose heads are masked by rows',
+    apart(
+      'heads = Unsqueeze mask [0]; y = MultiHeadAttention x x x - - heads num_heads=5',
+      'F[N,3,10]; mask F[N,3,3]',
+      'F[N,3,10]',
+    ),
+  ],
+  [
+    'MatMulInteger with a zero point for each row',
+    apart(
+      `${QUANTISED}; zero = Cast z to=2; p = MatMulInteger q bytes(4,5) u8(128) zero; y = Cast p to=1`,
+      'F[N,4]; z I[N]',
+      'F[N,5]',
+    ),
+  ],
+  [
+    'QGemm that adds rows to columns',
+    apart(
+      `${QUANTISED}; c = Cast z to=6; y = QGemm q 0.1 u8(128) bytes(4,5) 0.1 u8(128) c`,
+      'F[N,4]; z I[N]',
+      'F[N,5]',
+    ),
+  ],
 ];
 
 /** A node with graphs of its own in the midst of a graph. */
@@ -667,12 +707,13 @@ const SHADOWED: readonly (readonly [what: string, one: Case])[] = [
       'F[N,1,3,3]',
     ),
   ],
-  ['a mask of the rows that is taken for one of the heads', maskedAttention()],
+  ['a mask of the rows that is taken for one of the heads', maskedAttention('y = Attention x x x mask')],
+  ['Attention whose heads are masked by rows', maskedAttention('m = Unsqueeze mask [0]; y = Attention x x x m')],
 ];
 
 /** ONNX's own attention, whose mask has no axis for the heads: with as many rows as heads it is another one. */
-function maskedAttention(): Case {
-  const one = apart('y = Attention x x x mask', 'F[N,5,3,4]; mask F[N,3,3]');
+function maskedAttention(text: string): Case {
+  const one = apart(text, 'F[N,5,3,4]; mask F[N,3,3]');
   const bytes = changed(withOpset(one.bytes, '', 23), ({ graph }) => {
     for (const each of graph?.node ?? []) each.domain = '';
   });
