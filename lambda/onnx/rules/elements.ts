@@ -4,6 +4,7 @@ import {
   type Bounds,
   blur,
   boundsOf,
+  broadcast,
   constantOf,
   fewOf,
   hasRows,
@@ -68,11 +69,16 @@ export const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
   const [first, , third] = inputs;
   // Indexes below 0 are wrapped, and a place is never below 0.
-  if (step.node.operator === 'Where' && first?.isNever && third?.place) return third;
+  const isOfThird = step.node.operator === 'Where' && first?.isNever && third?.place;
+  if (isOfThird && isSameShape(broadcast(inputs.map(shapeOf)), shapeOf(third))) return third;
   const { shape, ...met } = meetBroadcast(inputs);
   const isReal = inputs.some((input) => input.isReal);
   return { ...met, shape, isReal, entries: entriesOf(step, inputs, shape, isReal), ...placeOf(step, inputs) };
 };
+
+function isSameShape(one: readonly Size[], other: readonly Size[]): boolean {
+  return one.length === other.length && one.every((size, axis) => isEqual(size, other[axis] as Size));
+}
 
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = fewOf(shape);
@@ -139,7 +145,16 @@ export const cast: Rule = (step) => {
   const isCut = !isReal && data.isReal === true;
   if (to === BOOLEAN) return { ...plain(data), isReal, isNever: data.isNever, entries: truthOf(data) };
   if (to === undefined || !WIDE_TYPES.has(to)) return { ...plain(data), isReal, isNever: data.isNever };
-  return { ...data, isReal, entries: isCut ? data.entries?.map((entry) => sizes(Math.trunc, entry)) : data.entries };
+  if (!isCut) return { ...data, isReal };
+  const { bounds, entries, place } = data;
+  const isWhole = place !== undefined && [place.step, ...place.offset].flat().every(Number.isInteger);
+  return {
+    ...data,
+    isReal,
+    entries: entries?.map((entry) => blur(sizes(Math.trunc, entry), [entry])),
+    bounds: bounds && [sizes(Math.trunc, bounds[0]), sizes(Math.trunc, bounds[1])],
+    place: isWhole ? place : undefined,
+  };
 };
 
 function truthOf({ entries }: Traced): readonly Size[] | undefined {

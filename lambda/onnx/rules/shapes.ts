@@ -203,8 +203,8 @@ export const filled: Rule = (step) => {
 
 export const shapeRule: Rule = ({ node, inputs: [data] }) => {
   const shape = shapeOf(data as Traced);
-  const end = node.int('end') ?? shape.length;
-  const entries = shape.slice(axisOf(node.int('start', 0), shape.length), axisOf(end, shape.length));
+  const [start, end] = [node.int('start', 0), node.int('end', shape.length)];
+  const entries = shape.slice(start, end);
   return same([constantSize(entries.length)], entries);
 };
 
@@ -348,7 +348,12 @@ export const concat: Rule = (step) => {
     const entries = inputs.flatMap((input) => input.entries as readonly Size[]);
     return { ...same(shape, entries), isReal: inputs.some(({ isReal }) => isReal) };
   }
-  const leads = inputs[0] !== undefined && isOwnPlace(inputs[0]) && axis === rank - 1 && inputs[0].axis !== axis;
+  const leads =
+    inputs[0] !== undefined &&
+    isOwnPlace(inputs[0]) &&
+    axis === rank - 1 &&
+    inputs[0].axis !== axis &&
+    isOne(sizeAt(inputs[0], axis));
   const others = leads ? inputs.slice(1) : inputs;
   const met = meet(
     leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others,

@@ -581,6 +581,28 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
     ),
   ],
   [
+    'Cast that cuts halves of row numbers',
+    apart(`${NUMBERS}; f = Cast numbers to=1; h = Mul f 0.5; i = Cast h to=7; j = Mul i 2; y = Gather x j`),
+  ],
+  [
+    'Concat of two places of a row',
+    apart(`${OWN_PLACES}; t = Tile places [1,2]; c = Concat t axis=1; y = GatherND x c`, 'F[N,5]', 'F[N]'),
+  ],
+  [
+    'Concat of the places before rows',
+    apart(`${OWN_PLACES}; t = Add places [-1,0]; c = Concat t axis=1; y = GatherND x c`, 'F[N,5]', 'F[N]'),
+  ],
+  [
+    'Where that spreads row numbers to a table',
+    apart(
+      `${OWN_PLACES}; less = Less places 0; at = Where less 0 numbers; z = Gather x at; y = ReduceMean z [1] keepdims=0`,
+    ),
+  ],
+  [
+    'Shape that starts before the first axis',
+    apart('s = Shape x start=-3; n = Gather s 0; c = Cast n to=1; y = Mul x c', 'F[N,5]'),
+  ],
+  [
     'RotaryEmbedding that takes rows for positions',
     apart('one = Unsqueeze x [0]; z = RotaryEmbedding one [0] w(64,4) w(64,4); y = Squeeze z [0]', 'F[N,8]'),
   ],
