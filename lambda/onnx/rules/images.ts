@@ -21,9 +21,22 @@ import { followSizes, fromAxis, inputAt, plain, type Rule, rowsFirst, type Step 
 export const image =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
-    const made = rowsFirst(shapeOfResult)(step) as Traced;
+    const isLast = step.node.int('channels_last', 0) === 1 || step.node.domain === 'com.ms.internal.nhwc';
+    const made = rowsFirst(isLast ? channelsLast(shapeOfResult) : shapeOfResult)(step) as Traced;
     // Indexes of a pool count through all rows.
     return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
+  };
+
+/** Returns the shape of a result whose channels, like those of the data, are on the last axis. */
+const channelsLast =
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[]) =>
+  (step: Step, data: Traced): Size[] => {
+    const [rows = ONE, ...others] = shapeOf(data);
+    const [, channels = ONE, ...spatial] = shapeOfResult(step, {
+      ...data,
+      shape: [rows, ...others.slice(-1), ...others.slice(0, -1)],
+    });
+    return [rows, ...spatial, channels];
   };
 
 interface Window {
