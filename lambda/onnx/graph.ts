@@ -87,11 +87,11 @@ export class GraphNode {
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly #message: Message;
-  readonly #given: ReadonlyMap<string, Message>;
+  readonly #given: ReadonlyMap<string, Message> | undefined;
   #attributes: ReadonlyMap<string, Message> | undefined;
 
   /** @param given attributes of the function that the node is in */
-  constructor(message: Message, given: ReadonlyMap<string, Message> = new Map()) {
+  constructor(message: Message, given?: ReadonlyMap<string, Message>) {
     this.#message = message;
     this.#given = given;
     this.operator = message.text(NODE.operator);
@@ -184,8 +184,8 @@ export class GraphNode {
   /** Resolves an attribute that refers to one of the function's own. */
   #resolved(attribute: Message): [string, Message][] {
     const name = attribute.leadingText(ATTRIBUTE.name);
-    const reference = this.#given.size === 0 ? '' : attribute.text(ATTRIBUTE.reference);
-    const meant = reference === '' ? attribute : this.#given.get(reference);
+    const reference = this.#given === undefined ? '' : attribute.text(ATTRIBUTE.reference);
+    const meant = reference === '' ? attribute : this.#given?.get(reference);
     return meant === undefined ? [] : [[name, meant]];
   }
 }
@@ -294,6 +294,9 @@ const RAW: Readonly<Record<number, Elements>> = {
 /** Types with fractions. */
 export const REAL_TYPES: ReadonlySet<number> = new Set([1, 10, 11, 16]);
 
+/** Types whose `int32_data` are bits: FP16 and BF16. */
+const HALF_TYPES: ReadonlySet<number> = new Set([10, 16]);
+
 function readTensor(tensor: Message): ConstantTensor {
   const dims = [...tensor.int64s(TENSOR.dims)];
   const count = dims.reduce((product, dim) => product * dim, 1);
@@ -305,9 +308,11 @@ function readTensor(tensor: Message): ConstantTensor {
 }
 
 function valuesOf(tensor: Message): number[] | undefined {
-  const raw = tensor.bytes(TENSOR.raw);
+  const type = tensor.int64(TENSOR.type) ?? 0;
+  const halves = HALF_TYPES.has(type) ? Uint16Array.from(tensor.int64s(TENSOR.int32s)) : undefined;
+  const raw = halves?.length ? new Uint8Array(halves.buffer) : tensor.bytes(TENSOR.raw);
   if (raw.length > 0) {
-    const Elements = RAW[tensor.int64(TENSOR.type) ?? 0];
+    const Elements = RAW[type];
     const isWhole = Elements !== undefined && raw.length % Elements.BYTES_PER_ELEMENT === 0;
     return isWhole ? Array.from(new Elements(new Uint8Array(raw).buffer), Number) : undefined;
   }

@@ -23,7 +23,7 @@ import {
   scatterTuples,
   triangle,
 } from './rules/lookUps.ts';
-import { einsum, gemm, packedWeights } from './rules/products.ts';
+import { einsum, gemm, matMul, packedWeights } from './rules/products.ts';
 import {
   concat,
   expand,
@@ -42,7 +42,7 @@ import {
   tile,
   unsqueeze,
 } from './rules/shapes.ts';
-import { givenOf, inputAt, plain, type Rule, rowsFirst } from './rules/step.ts';
+import { givenOf, inputAt, plain, type Rule, refuseOthers, rowsFirst } from './rules/step.ts';
 import { axisOf, constantsOf, type Kind, mixes, shapeOf, type Traced, unknown, variesWithRows } from './traced.ts';
 
 /*
@@ -57,9 +57,16 @@ export interface Family {
   readonly rule: Rule;
 }
 
-/** @param operators names, separated by white space */
-function family(rule: Rule, apart: string, operators: string): Family {
-  return { rule, apart, operators: words(operators) };
+/**
+ * @param operators names, separated by white space
+ * @param followed inputs that the rule follows. All rows must share all others. @default the first
+ */
+function family(rule: Rule, apart: string, operators: string, followed: readonly number[] | 'all' = [0]): Family {
+  const applied: Rule = (step) => {
+    if (followed !== 'all') refuseOthers(step, followed);
+    return rule(step);
+  };
+  return { rule: applied, apart, operators: words(operators) };
 }
 
 const byBatch =
@@ -82,6 +89,8 @@ function words(text: string): string[] {
   return text.trim().split(/\s+/);
 }
 
+const PRODUCTS = 'if neither sums over rows nor multiplies rows with rows';
+
 /** Families of operators. Names without a prefix are in ONNX's own domains, or in ONNX Runtime's if they are unique. */
 export const FAMILIES: readonly Family[] = [
   family(
@@ -93,10 +102,11 @@ export const FAMILIES: readonly Family[] = [
     Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor BiasGelu FastGelu
     QuickGelu BiasAdd BiasSplitGelu StringConcat RegexFullMatch Binarizer CategoryMapper LabelEncoder
     QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearWhere`,
+    'all',
   ),
   family(normalisedText, 'without stop words', 'StringNormalizer'),
-  family(cast, 'always', 'Cast CastLike'),
-  family(withFixed, 'always, unless each row has a scale', 'QuantizeLinear DequantizeLinear'),
+  family(cast, 'always', 'Cast CastLike', 'all'),
+  family(withFixed, 'always, unless each row has a scale', 'QuantizeLinear DequantizeLinear', 'all'),
   family(along(softmaxAxes), 'along another axis than the rows', 'Softmax LogSoftmax Hardmax QLinearSoftmax'),
   family(along(oneAxis), 'along another axis than the rows', 'LpNormalization'),
   family(
@@ -104,6 +114,7 @@ export const FAMILIES: readonly Family[] = [
     'if the rows are before the axes it normalises',
     `LayerNormalization RMSNormalization SimplifiedLayerNormalization SkipLayerNormalization
     SkipSimplifiedLayerNormalization EmbedNormalization`,
+    'all',
   ),
   family(batchNormalised, 'outside of training mode', 'BatchNormalization'),
   family(
@@ -117,15 +128,13 @@ export const FAMILIES: readonly Family[] = [
     `ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
     ReduceSumSquare ArgMax ArgMin`,
   ),
-  family(topK, 'along another axis than the rows', 'TopK'),
+  family(topK, 'along another axis than the rows', 'TopK', [0, 1]),
   family(cumulative, 'along another axis than the rows', 'CumSum CumProd'),
-  family(
-    gemm,
-    'if neither sums over rows nor multiplies rows with rows',
-    'MatMul MatMulInteger MatMulIntegerToFloat QLinearMatMul QGemm FusedMatMul Gemm FusedGemm TransposeMatMul',
-  ),
+  family(matMul([0, 1]), PRODUCTS, 'MatMul MatMulInteger MatMulIntegerToFloat FusedMatMul TransposeMatMul', [0, 1]),
+  family(matMul([0, 3]), PRODUCTS, 'QLinearMatMul QGemm', [0, 3]),
+  family(gemm, PRODUCTS, 'Gemm FusedGemm', [0, 1, 2]),
   family(packedWeights, 'if all rows have the same weights', 'MatMulNBits MatMulBnb4'),
-  family(einsum, 'if the letter of the rows is in the result', 'Einsum'),
+  family(einsum, 'if the letter of the rows is in the result', 'Einsum', 'all'),
   family(
     image(convolved),
     'if the rows are on axis 0 and the weights are the same for all',
@@ -141,39 +150,40 @@ export const FAMILIES: readonly Family[] = [
     rowsFirst((step, data) => [...shapeOf(data).slice(0, 2), ...shapeOf(inputAt(step, 1)).slice(1, -1)]),
     'if the rows are on axis 0',
     'GridSample',
+    [0, 1],
   ),
-  family(resized, 'unless the rows are resized', 'Resize Upsample'),
+  family(resized, 'unless the rows are resized', 'Resize Upsample', 'all'),
   family(blocks, 'if the rows are on axis 0', 'DepthToSpace SpaceToDepth'),
   family(permute, 'always', 'Transpose'),
-  family(reshape, 'if rows stay the slowest part of an axis', 'Reshape'),
+  family(reshape, 'if rows stay the slowest part of an axis', 'Reshape', [0, 1]),
   family(flatten, 'if rows stay the slowest part of an axis', 'Flatten'),
   family(squeeze, 'unless the axis of the rows goes', 'Squeeze'),
   family(unsqueeze, 'always', 'Unsqueeze'),
-  family(expand, 'unless rows are repeated', 'Expand'),
-  family(tile, 'unless rows are repeated', 'Tile'),
+  family(expand, 'unless rows are repeated', 'Expand', [0, 1]),
+  family(tile, 'unless rows are repeated', 'Tile', [0, 1]),
   family(filled, 'always', 'ConstantOfShape'),
   family(shapeRule, 'if the number of rows does not enter the data', 'Shape'),
   family(sizeRule, 'if the number of rows does not enter the data', 'Size'),
-  family(range, 'if row numbers do not enter the data', 'Range'),
-  family(slice, 'along other axes than the rows', 'Slice'),
-  family(split, 'along another axis than the rows', 'Split'),
-  family(concat, 'along another axis than the rows', 'Concat'),
-  family(quantisedConcat, 'along another axis than the rows', 'QLinearConcat'),
-  family(pad, 'along other axes than the rows', 'Pad'),
-  family(gather, "in what all rows share, in each row's own, or along another axis", 'Gather'),
-  family(gatherElements, 'along another axis than the rows', 'GatherElements'),
-  family(gatherTuples, "in what all rows share, or in each row's own", 'GatherND'),
-  family(scatterElements, 'along another axis than the rows', 'ScatterElements Scatter'),
-  family(scatterTuples, "into each row's own, or along other axes", 'ScatterND'),
-  family(oneHot, 'if the width is constant', 'OneHot'),
+  family(range, 'if row numbers do not enter the data', 'Range', 'all'),
+  family(slice, 'along other axes than the rows', 'Slice', 'all'),
+  family(split, 'along another axis than the rows', 'Split', [0, 1]),
+  family(concat, 'along another axis than the rows', 'Concat', 'all'),
+  family(quantisedConcat, 'along another axis than the rows', 'QLinearConcat', 'all'),
+  family(pad, 'along other axes than the rows', 'Pad', [0, 1]),
+  family(gather, "in what all rows share, in each row's own, or along another axis", 'Gather', [0, 1]),
+  family(gatherElements, 'along another axis than the rows', 'GatherElements', [0, 1]),
+  family(gatherTuples, "in what all rows share, or in each row's own", 'GatherND', [0, 1]),
+  family(scatterElements, 'along another axis than the rows', 'ScatterElements Scatter', 'all'),
+  family(scatterTuples, "into each row's own, or along other axes", 'ScatterND', 'all'),
+  family(oneHot, 'if the width is constant', 'OneHot', [0, 1]),
   family(triangle, 'if rows are not on the last two axes', 'Trilu'),
-  family(recurrent, 'if the rows are not on the axis of time', 'LSTM GRU RNN'),
-  family(scan, 'if it carries no state', 'Scan'),
-  family(distances, 'from what all rows share', 'CDist'),
-  family(branch, 'if rows do not choose the branch', 'If'),
-  family(attention, 'if the rows are on axis 0', 'Attention QAttention MultiHeadAttention GroupQueryAttention'),
-  family(embedded, 'if the rows are on axis 0', 'EmbedLayerNormalization QEmbedLayerNormalization'),
-  family(rotated, 'always', 'RotaryEmbedding'),
+  family(recurrent, 'if the rows are not on the axis of time', 'LSTM GRU RNN', [0, 4, 5, 6]),
+  family(scan, 'if it carries no state', 'Scan', 'all'),
+  family(distances, 'from what all rows share', 'CDist', [0, 1]),
+  family(branch, 'if rows do not choose the branch', 'If', 'all'),
+  family(attention, 'if the rows are on axis 0', 'Attention QAttention MultiHeadAttention GroupQueryAttention', 'all'),
+  family(embedded, 'if the rows are on axis 0', 'EmbedLayerNormalization QEmbedLayerNormalization', 'all'),
+  family(rotated, 'if the rows are on axis 0', 'RotaryEmbedding', 'all'),
   family(
     classic((step) => [undefined, classesOf(step)]),
     'if the rows are on axis 0',
@@ -190,8 +200,8 @@ export const FAMILIES: readonly Family[] = [
     'always',
     'ZipMap',
   ),
-  family(extracted, 'along another axis than the rows', 'ArrayFeatureExtractor'),
-  family(joined, 'if the rows are on axis 0', 'FeatureVectorizer'),
+  family(extracted, 'along another axis than the rows', 'ArrayFeatureExtractor', [0, 1]),
+  family(joined, 'if the rows are on axis 0', 'FeatureVectorizer', 'all'),
   family(encodedCategories, 'always', 'OneHotEncoder'),
   family(tokenised, 'if padding tokens are not counted', 'Tokenizer'),
   family(counted, 'if no word equals the padding', 'TfIdfVectorizer'),
@@ -199,6 +209,7 @@ export const FAMILIES: readonly Family[] = [
     byBatch('it scales by the whole batch'),
     'never',
     'DynamicQuantizeLinear DynamicQuantizeMatMul DynamicQuantizeLSTM',
+    'all',
   ),
   family(
     along(({ node }, rank) => (node.ints('axes') ?? [0, 2, 3]).map((axis) => axisOf(axis, rank))),

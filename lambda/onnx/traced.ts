@@ -183,7 +183,7 @@ export function isRowByRow(traced: Traced): boolean {
 
 /** Returns true for the place of a row in the batch itself. */
 export function isOwnPlace({ place }: Traced): boolean {
-  return place !== undefined && isEqual(place.step, ONE) && constantOf(place.offset[1]) === 0;
+  return place !== undefined && isEqual(place.step, ONE) && place.offset.every((size) => constantOf(size) === 0);
 }
 
 /** Returns true for a tensor with an axis of rows. */

@@ -83,7 +83,7 @@ export function weights(name: string, ...dims: number[]): Constant {
 }
 
 const MICROSOFT =
-  /^(QGemm|QLinear(Add|Concat|Softmax)|MatMulNBits|CDist|(MultiHead)?Attention|EmbedLayerNormalization|RotaryEmbedding|Tokenizer)$/;
+  /^(QGemm|QLinear(Add|Concat|GlobalAveragePool|Softmax)|MatMulNBits|CDist|(MultiHead)?Attention|EmbedLayerNormalization|RotaryEmbedding|Tokenizer)$/;
 const CLASSIC =
   /^(Linear\w+|TreeEnsemble\w+|Normalizer|Imputer|ArrayFeatureExtractor|FeatureVectorizer|OneHotEncoder|LabelEncoder|ZipMap)$/;
 

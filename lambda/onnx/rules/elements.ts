@@ -4,6 +4,7 @@ import {
   type Bounds,
   blur,
   boundsOf,
+  broadcast,
   constantOf,
   fewOf,
   hasRows,
@@ -34,7 +35,7 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Abs: Math.abs,
   Floor: Math.floor,
   Ceil: Math.ceil,
-  Round: Math.round,
+  Round: roundHalfToEven,
   Sqrt: Math.sqrt,
   Pow: (a = 0, b = 1) => a ** b,
   Reciprocal: (a = 1) => 1 / a,
@@ -49,6 +50,11 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Or: (a, b) => Number(a !== 0 || b !== 0),
   Where: (condition, a = 0, b = 0) => (condition === 0 ? b : a),
 };
+
+function roundHalfToEven(value: number): number {
+  const below = Math.floor(value);
+  return value - below === 0.5 ? 2 * Math.round(below / 2) : Math.round(value);
+}
 
 /** Operators whose result follows their inputs without steps. */
 const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Reciprocal', 'Identity']);
@@ -68,22 +74,30 @@ export const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
   const [first, , third] = inputs;
   // Indexes below 0 are wrapped, and a place is never below 0.
-  if (step.node.operator === 'Where' && first?.isNever && third?.place) return third;
+  const isOfThird = step.node.operator === 'Where' && first?.isNever && third?.place;
+  if (isOfThird && isSameShape(broadcast(inputs.map(shapeOf)), shapeOf(third))) return third;
   const { shape, ...met } = meetBroadcast(inputs);
-  const isReal = inputs.some((input) => input.isReal);
+  // A power has the type of its base.
+  const isReal = (step.node.operator === 'Pow' ? inputs.slice(0, 1) : inputs).some((input) => input.isReal);
   return { ...met, shape, isReal, entries: entriesOf(step, inputs, shape, isReal), ...placeOf(step, inputs) };
 };
+
+function isSameShape(one: readonly Size[], other: readonly Size[]): boolean {
+  return one.length === other.length && one.every((size, axis) => isEqual(size, other[axis] as Size));
+}
 
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = fewOf(shape);
   const calculate = ARITHMETIC[node.operator];
   const isAligned = inputs.every(({ entries }) => entries?.length === 1 || entries?.length === count);
   if (calculate === undefined || count === undefined || !isAligned) return undefined;
+  const isCut = !isReal && (node.operator === 'Div' || node.operator === 'Pow');
   return Array.from({ length: count }, (_, index) => {
     const given = inputs.map(({ entries = [] }) => (entries.length === 1 ? entries[0] : entries[index]) ?? ONE);
     const exact = sizes(calculate, ...given);
-    const result = node.operator === 'Div' && !isReal ? sizes(Math.trunc, exact) : exact;
-    return isCertain(node.operator, given) ? result : blur(result, given);
+    const result = isCut ? sizes(Math.trunc, exact) : exact;
+    const isSure = isCertain(node.operator, given) && (node.operator !== 'Pow' || isEqual(result, exact));
+    return isSure ? result : blur(result, given);
   });
 }
 
@@ -139,7 +153,16 @@ export const cast: Rule = (step) => {
   const isCut = !isReal && data.isReal === true;
   if (to === BOOLEAN) return { ...plain(data), isReal, isNever: data.isNever, entries: truthOf(data) };
   if (to === undefined || !WIDE_TYPES.has(to)) return { ...plain(data), isReal, isNever: data.isNever };
-  return { ...data, isReal, entries: isCut ? data.entries?.map((entry) => sizes(Math.trunc, entry)) : data.entries };
+  if (!isCut) return { ...data, isReal };
+  const { bounds, entries, place } = data;
+  const isWhole = place !== undefined && [place.step, ...place.offset].flat().every(Number.isInteger);
+  return {
+    ...data,
+    isReal,
+    entries: entries?.map((entry) => blur(sizes(Math.trunc, entry), [entry])),
+    bounds: bounds && [sizes(Math.trunc, bounds[0]), sizes(Math.trunc, bounds[1])],
+    place: isWhole ? place : undefined,
+  };
 };
 
 function truthOf({ entries }: Traced): readonly Size[] | undefined {

@@ -13,7 +13,7 @@ import {
   type Traced,
   unknown,
 } from '../traced.ts';
-import { followSizes, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
+import { followSizes, fromAxis, inputAt, plain, type Rule, rowsFirst, type Step } from './step.ts';
 
 /* Rules of convolutions, pools and similar operators, which have rows on axis 0. */
 
@@ -21,10 +21,22 @@ import { followSizes, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFir
 export const image =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
-    if (hasRows(inputAt(step, 0))) refuseRowsIn(step, 1);
-    const made = rowsFirst(shapeOfResult)(step) as Traced;
+    const isLast = step.node.int('channels_last', 0) === 1 || step.node.domain === 'com.ms.internal.nhwc';
+    const made = rowsFirst(isLast ? channelsLast(shapeOfResult) : shapeOfResult)(step) as Traced;
     // Indexes of a pool count through all rows.
     return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
+  };
+
+/** Returns the shape of a result whose channels, like those of the data, are on the last axis. */
+const channelsLast =
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[]) =>
+  (step: Step, data: Traced): Size[] => {
+    const [rows = ONE, ...others] = shapeOf(data);
+    const [, channels = ONE, ...spatial] = shapeOfResult(step, {
+      ...data,
+      shape: [rows, ...others.slice(-1), ...others.slice(0, -1)],
+    });
+    return [rows, ...spatial, channels];
   };
 
 interface Window {
@@ -112,6 +124,5 @@ export const batchNormalised: Rule = (step) => {
     node.int('training_mode', 0) === 1 || (opset < 14 && node.outputs.filter((name) => name !== '').length > 1);
   if (isTraining && hasRows(data)) mixes('it has training_mode=1: it normalises by the whole batch');
   if (hasRows(data) && data.axis === 1) mixes('it takes axis 1 for channels, and the rows are there');
-  if (hasRows(data)) refuseRowsIn(step, 1);
   return plain(data);
 };

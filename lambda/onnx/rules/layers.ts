@@ -17,7 +17,7 @@ import {
   type Traced,
   unknown,
 } from '../traced.ts';
-import { CONSTANT_ROWS, givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
+import { CONSTANT_ROWS, givenOf, inputAt, meetOn, plain, type Rule, type Step } from './step.ts';
 
 /* Rules of recurrent layers, control flow and fused attention. */
 
@@ -27,8 +27,6 @@ export const recurrent: Rule = (step) => {
   // ONNX Runtime has no kernel for it.
   if (node.int('layout', 0) === 1) unknown('it has the rows first');
   if (hasRows(data) && data.axis !== 1) mixes('it takes axis 0 for time, and the rows are there');
-  if ([1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same'))
-    unknown('its weights depend on the batch');
   const states = [4, 5, 6].flatMap((index) => inputs[index] ?? []);
   // The lengths of the rows have one axis.
   const axes = states.map((state) => (shapeOf(state).length === 1 ? state.axis + 1 : state.axis));
@@ -115,29 +113,34 @@ export const distances: Rule = (step) => {
   return { ...meet([data, others]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
 };
 
-/** Rule of fused layers, in which each row attends to itself. Other inputs are constant, or have rows first. */
+/** Axis of the rows of each input of an attention. */
+const ATTENDED = {
+  Attention: { 0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0 },
+  MultiHeadAttention: { 0: 0, 1: 0, 2: 0, 4: 0, 5: 0, 6: 0, 7: 0 },
+  GroupQueryAttention: { 0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 9: 0, 10: 0 },
+  QAttention: { 0: 0, 5: 0, 8: 1 },
+} as const;
+const PACKED_ATTENTION = { 0: 0, 3: 0, 4: 1, 5: 0 };
+
+/** Rule of fused layers, in which each row attends to itself. */
 export const attention: Rule = (step) => {
+  const { operator, domain } = step.node;
   const data = inputAt(step, 0);
-  if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
+  const isOfOnnx = domain === '';
+  const isAttention = operator === 'Attention' && !isOfOnnx;
   const [rows = ONE, length = ONE, width = ONE] = shapeOf(data);
-  const inputs = givenOf(step);
-  for (const input of inputs) {
-    // A mask of one axis may be one of lengths, or of places in a packed batch.
-    const isPacked = hasRows(input) && shapeOf(input).length === 1 && !isRowByRow(input);
-    if (isPacked || (hasRows(input) && input.axis > 1)) unknown('rows are on an axis that is not followed');
-  }
+  const met = meetOn(step, isAttention ? PACKED_ATTENTION : ATTENDED[operator as keyof typeof ATTENDED]);
+  // A mask of one axis may be one of lengths, or of places in a packed batch.
+  if (givenOf(step).some((input) => hasRows(input) && shapeOf(input).length === 1 && !isRowByRow(input)))
+    unknown('rows are on an axis that is not followed');
   const mask = step.inputs[3];
-  if (step.node.domain === '' && mask !== undefined && hasRows(mask) && shapeOf(mask).length < 4)
+  if (isOfOnnx && mask !== undefined && hasRows(mask) && shapeOf(mask).length < 4)
     unknown('its mask is broadcast from the right, and the rows are elsewhere');
-  const met = meet(
-    inputs,
-    inputs.map(() => 0),
-  );
   if (met.kind !== data.kind) unknown('its weights depend on the batch');
   const kept = { ...met, axis: data.axis };
   // ONNX's own operator has another layout.
-  const shape = step.node.domain === '' ? undefined : [rows, length, attentionWidth(step) ?? width];
-  const isPacked = step.node.operator === 'Attention' || step.node.operator === 'QAttention';
+  const shape = isOfOnnx ? undefined : [rows, length, attentionWidth(step) ?? width];
+  const isPacked = isAttention || operator === 'QAttention';
   const past = { ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined };
   return [{ ...kept, shape }, past, past];
 };
@@ -154,9 +157,7 @@ function attentionWidth({ node, inputs: [, , third] }: Step): Size | undefined {
 
 export const embedded: Rule = (step) => {
   const data = inputAt(step, 0);
-  const others = [1, 7, 8].flatMap((index) => step.inputs[index] ?? []);
-  const met = meet([data, ...others]);
-  if (met.axis > 0) mixes(`it takes axis 0 for the rows, and they are on axis ${met.axis}`);
+  const met = meetOn(step, { 0: 0, 1: 0, 7: 0, 8: 0 });
   const [rows = ONE, length = ONE] = shapeOf(data);
   const width = sizeAt(inputAt(step, 2), 1);
   return [
@@ -168,6 +169,10 @@ export const embedded: Rule = (step) => {
 
 export const rotated: Rule = (step) => {
   const data = inputAt(step, 0);
-  const others = givenOf(step).slice(1);
-  return { ...meet([data, ...others]), axis: data.axis, shape: shapeOf(data) };
+  const isOfOnnx = step.node.domain === '';
+  // Without positions, the tables of ONNX's own operator have an axis of rows.
+  const hasTables = isOfOnnx && step.inputs[3] === undefined;
+  const met = meetOn(step, hasTables ? { 0: 0, 1: 0, 2: 0 } : { 0: 0, [isOfOnnx ? 3 : 1]: 0 });
+  if (met.axis >= 0 && !hasRows(data)) mixes(CONSTANT_ROWS);
+  return { ...met, shape: shapeOf(data) };
 };

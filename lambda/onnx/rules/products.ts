@@ -15,20 +15,21 @@ import {
   unknown,
 } from '../traced.ts';
 import { permuted } from './shapes.ts';
-import { fromAxis, givenOf, inputAt, plain, type Rule, refuseRowsIn, withSizeAt } from './step.ts';
+import { fromAxis, givenOf, inputAt, plain, type Rule, type Step, withSizeAt } from './step.ts';
 
 /* Rules of matrix products. */
 
-const matMul: Rule = (step) => {
-  // A scale and a zero point are between the quantised matrices.
-  const [a, b] = [inputAt(step, 0), inputAt(step, step.node.operator.startsWith('Q') ? 3 : 1)];
-  if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
-    unknown('its batches are transposed');
-  return productOfMatrices(
-    transpose(a, step.node.int('transA', 0) === 1),
-    transpose(b, step.node.int('transB', 0) === 1),
-  );
-};
+/** Returns the rule of a product of two inputs. A scale and a zero point are between quantised ones. */
+export const matMul =
+  ([first, second]: readonly [number, number]) =>
+  (step: Step): Traced => {
+    if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
+      unknown('its batches are transposed');
+    return productOfMatrices(
+      transpose(inputAt(step, first), step.node.int('transA', 0) === 1),
+      transpose(inputAt(step, second), step.node.int('transB', 0) === 1),
+    );
+  };
 
 function transpose(matrix: Traced, is: boolean): Traced {
   if (!is) return matrix;
@@ -70,9 +71,9 @@ function asMatrix(vector: Traced, as: 'row' | 'column'): Traced {
 }
 
 export const gemm: Rule = (step) => {
-  const product = matMul(step) as Traced;
+  const product = matMul([0, 1])(step);
   const addend = step.inputs[2];
-  if (addend === undefined || !step.node.operator.includes('emm') || step.node.operator === 'QGemm') return product;
+  if (addend === undefined) return product;
   const { shape, ...met } = meetBroadcast([product, addend]);
   return { ...met, shape };
 };
@@ -81,7 +82,6 @@ export const packedWeights: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   if (hasRows(data) && data.axis === rank - 1) mixes('it sums over the rows');
-  refuseRowsIn(step, 1);
   return { ...plain(data), shape: withSizeAt(shapeOf(data), rank - 1, constantSize(step.node.int('N', 1))) };
 };
 

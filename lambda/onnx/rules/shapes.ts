@@ -36,6 +36,7 @@ import {
   plain,
   quotient,
   type Rule,
+  refuseOthers,
   withSizeAt,
 } from './step.ts';
 
@@ -202,8 +203,8 @@ export const filled: Rule = (step) => {
 
 export const shapeRule: Rule = ({ node, inputs: [data] }) => {
   const shape = shapeOf(data as Traced);
-  const end = node.int('end') ?? shape.length;
-  const entries = shape.slice(axisOf(node.int('start', 0), shape.length), axisOf(end, shape.length));
+  const [start, end] = [node.int('start', 0), node.int('end', shape.length)];
+  const entries = shape.slice(start, end);
   return same([constantSize(entries.length)], entries);
 };
 
@@ -327,8 +328,11 @@ export const split: Rule = (step) => {
 };
 
 /** Rule of a quantised concatenation: scale and zero point of the result come first, then each tensor with its own. */
-export const quantisedConcat: Rule = (step) =>
-  concat({ ...step, inputs: step.inputs.filter((_, index) => index >= 2 && index % 3 === 2) });
+export const quantisedConcat: Rule = (step) => {
+  const joined = [...step.inputs.keys()].filter((index) => index >= 2 && index % 3 === 2);
+  refuseOthers(step, joined);
+  return concat({ ...step, inputs: joined.map((index) => step.inputs[index]) });
+};
 
 export const concat: Rule = (step) => {
   const inputs = givenOf(step);
@@ -344,7 +348,12 @@ export const concat: Rule = (step) => {
     const entries = inputs.flatMap((input) => input.entries as readonly Size[]);
     return { ...same(shape, entries), isReal: inputs.some(({ isReal }) => isReal) };
   }
-  const leads = inputs[0] !== undefined && isOwnPlace(inputs[0]) && axis === rank - 1 && inputs[0].axis !== axis;
+  const leads =
+    inputs[0] !== undefined &&
+    isOwnPlace(inputs[0]) &&
+    axis === rank - 1 &&
+    inputs[0].axis !== axis &&
+    isOne(sizeAt(inputs[0], axis));
   const others = leads ? inputs.slice(1) : inputs;
   const met = meet(
     leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others,

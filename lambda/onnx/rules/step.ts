@@ -1,5 +1,16 @@
 import type { Graph, GraphNode } from '../graph.ts';
-import { axisOf, constantsOf, hasRows, meet, mixes, type Size, sizes, type Traced, unknown } from '../traced.ts';
+import {
+  axisOf,
+  constantsOf,
+  hasRows,
+  type Met,
+  meet,
+  mixes,
+  type Size,
+  sizes,
+  type Traced,
+  unknown,
+} from '../traced.ts';
 
 /* Common parts of rules: a node, its traced inputs, and functions that read them. */
 
@@ -66,10 +77,31 @@ export function fromAxis(axis: number, rank: number): number[] {
   return Array.from({ length: rank - axis }, (_, index) => axis + index);
 }
 
-/** Refuses weights that depend on the batch. */
-export function refuseRowsIn({ inputs }: Step, from: number): void {
-  if (inputs.slice(from).some((input) => input !== undefined && input.kind !== 'same'))
-    unknown('its weights depend on the batch');
+/** Refuses inputs that depend on the batch, except for those that a rule follows. */
+export function refuseOthers({ inputs }: Step, followed: readonly number[]): void {
+  const others = inputs.filter((_, index) => !followed.includes(index));
+  if (others.some((input) => input !== undefined && hasRows(input)))
+    mixes('all rows share an input of it that rows decide');
+  if (others.some((input) => input?.kind === 'count')) unknown('its weights depend on the number of rows');
+}
+
+/**
+ * Combines inputs of which each has rows on an axis of its own.
+ *
+ * @param axes axis of the rows by input. All other inputs are shared by all rows
+ */
+export function meetOn(step: Step, axes: Readonly<Record<number, number>>): Met {
+  refuseOthers(step, Object.keys(axes).map(Number));
+  const named = step.inputs.flatMap((input, index) => (input && axes[index] !== undefined ? [{ input, index }] : []));
+  for (const { input, index } of named) {
+    const axis = axes[index] as number;
+    if (hasRows(input) && input.axis !== axis)
+      mixes(`it takes axis ${axis} for the rows, and they are on axis ${input.axis}`);
+  }
+  return meet(
+    named.map(({ input }) => input),
+    named.map(() => 0),
+  );
 }
 
 /** Returns the rule of an operator with rows on axis 0, and everything else per row. */

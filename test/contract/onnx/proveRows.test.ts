@@ -229,6 +229,11 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   'Pools of everything': [
     apart('y = GlobalAveragePool x', CUBE, 'F[N,2,1]'),
+    apart(
+      `${QUANTISED}; p = QLinearGlobalAveragePool q 0.1 u8(128) 0.1 u8(128) channels_last=1; z = Reshape p [-1,4]; y = Cast z to=1`,
+      'F[N,3,2,4]',
+      'F[N,4]',
+    ),
     mixed(AXIS_0, onAxis1('GlobalMaxPool turned'), CUBE),
   ],
   'Sampling at places of a grid': [apart('y = GridSample x grid', 'F[N,2,4,4]; grid F[N,3,3,2]', 'F[N,2,3,3]')],
@@ -580,6 +585,76 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
       'F[N,3,4]',
     ),
   ],
+  [
+    'Cast that cuts halves of row numbers',
+    apart(`${NUMBERS}; f = Cast numbers to=1; h = Mul f 0.5; i = Cast h to=7; j = Mul i 2; y = Gather x j`),
+  ],
+  ['Round of a half, which decides an axis', apart('r = Round 0.5; axis = Cast r to=7; y = CumSum x axis')],
+  ['Pow of whole numbers, which decides an axis', apart('axis = Pow 2 -1; y = CumSum x axis')],
+  [
+    'Cast that cuts the number of rows',
+    apart(
+      `${SCALED}; d = Sub count 5.0; e = Mul d d; f = Add e 1.0; g = Reciprocal f; i = Cast g to=7; r = Cast i to=1; y = Add x r`,
+    ),
+  ],
+  [
+    'Concat of two places of a row',
+    apart(`${OWN_PLACES}; t = Tile places [1,2]; c = Concat t axis=1; y = GatherND x c`, 'F[N,5]', 'F[N]'),
+  ],
+  [
+    'Concat of the places before rows',
+    apart(`${OWN_PLACES}; t = Add places [-1,0]; c = Concat t axis=1; y = GatherND x c`, 'F[N,5]', 'F[N]'),
+  ],
+  [
+    'Where that spreads row numbers to a table',
+    apart(
+      `${OWN_PLACES}; less = Less places 0; at = Where less 0 numbers; z = Gather x at; y = ReduceMean z [1] keepdims=0`,
+    ),
+  ],
+  [
+    'Shape that starts before the first axis',
+    apart('s = Shape x start=-3; n = Gather s 0; c = Cast n to=1; y = Mul x c', 'F[N,5]'),
+  ],
+  [
+    'RotaryEmbedding that takes rows for positions',
+    apart('one = Unsqueeze x [0]; z = RotaryEmbedding one [0] w(64,4) w(64,4); y = Squeeze z [0]', 'F[N,8]'),
+  ],
+  [
+    'RotaryEmbedding with a table of rows',
+    apart('y = RotaryEmbedding x [0] cos cos', 'F[N,1,8]; cos F[N,4]', 'F[N,1,8]'),
+  ],
+  [
+    'EmbedLayerNormalization with a table of rows',
+    apart(
+      'none = Mul z 0; ids = Cast none to=6; y,mask = EmbedLayerNormalization ids - x w(6,4) - [1.0,2.0,1.0,3.0] w(4)',
+      'F[N,4]; z I[N,3]',
+      'F[N,3,4]',
+    ),
+  ],
+  [
+    'MultiHeadAttention whose heads are masked by rows',
+    apart(
+      'heads = Unsqueeze mask [0]; y = MultiHeadAttention x x x - - heads num_heads=5',
+      'F[N,3,10]; mask F[N,3,3]',
+      'F[N,3,10]',
+    ),
+  ],
+  [
+    'MatMulInteger with a zero point for each row',
+    apart(
+      `${QUANTISED}; zero = Cast z to=2; p = MatMulInteger q bytes(4,5) u8(128) zero; y = Cast p to=1`,
+      'F[N,4]; z I[N]',
+      'F[N,5]',
+    ),
+  ],
+  [
+    'QGemm that adds rows to columns',
+    apart(
+      `${QUANTISED}; c = Cast z to=6; y = QGemm q 0.1 u8(128) bytes(4,5) 0.1 u8(128) c`,
+      'F[N,4]; z I[N]',
+      'F[N,5]',
+    ),
+  ],
 ];
 
 /** A node with graphs of its own in the midst of a graph. */
@@ -667,12 +742,13 @@ const SHADOWED: readonly (readonly [what: string, one: Case])[] = [
       'F[N,1,3,3]',
     ),
   ],
-  ['a mask of the rows that is taken for one of the heads', maskedAttention()],
+  ['a mask of the rows that is taken for one of the heads', maskedAttention('y = Attention x x x mask')],
+  ['Attention whose heads are masked by rows', maskedAttention('m = Unsqueeze mask [0]; y = Attention x x x m')],
 ];
 
 /** ONNX's own attention, whose mask has no axis for the heads: with as many rows as heads it is another one. */
-function maskedAttention(): Case {
-  const one = apart('y = Attention x x x mask', 'F[N,5,3,4]; mask F[N,3,3]');
+function maskedAttention(text: string): Case {
+  const one = apart(text, 'F[N,5,3,4]; mask F[N,3,3]');
   const bytes = changed(withOpset(one.bytes, '', 23), ({ graph }) => {
     for (const each of graph?.node ?? []) each.domain = '';
   });
@@ -753,6 +829,21 @@ describe('a family of models that were batched and wrong', () => {
   });
 });
 
+/** A function of the model whose softmax takes the axis from its call, if it has one. */
+function withAxisOfCall(one: Case): Case {
+  const bytes = changed(one.bytes, (proto) => {
+    const [call] = proto.graph?.node ?? [];
+    if (call != null) call.domain = 'mine';
+    proto.opsetImport.push({ domain: 'mine', version: 1 });
+    const attribute = [{ name: 'axis', refAttrName: 'axis', type: 2 }];
+    const softmax = { opType: 'Softmax', name: 'inner', input: ['in'], output: ['out'], attribute };
+    const opsetImport = [{ domain: '', version: 21 }];
+    const of = { input: ['in'], output: ['out'], attribute: ['axis'], node: [softmax], opsetImport };
+    proto.functions = [{ name: 'Normed', domain: 'mine', ...of }];
+  });
+  return { ...one, bytes };
+}
+
 describe('a graph', () => {
   it.each([
     [
@@ -799,24 +890,19 @@ describe('a graph', () => {
   });
 
   it.each([
-    [1, 'independent'],
-    [0, 'mixes'],
-  ])('is followed into its functions, with the attributes that they are given: axis %d', async (axis, verdict) => {
-    const one = mixed('', `y = Normed x axis=${axis}`);
-    const bytes = changed(one.bytes, (proto) => {
-      const [call] = proto.graph?.node ?? [];
-      if (call != null) call.domain = 'mine';
-      proto.opsetImport.push({ domain: 'mine', version: 1 });
-      const attribute = [{ name: 'axis', refAttrName: 'axis', type: 2 }];
-      const softmax = { opType: 'Softmax', name: 'inner', input: ['in'], output: ['out'], attribute };
-      const opsetImport = [{ domain: '', version: 21 }];
-      const of = { input: ['in'], output: ['out'], attribute: ['axis'], node: [softmax], opsetImport };
-      proto.functions = [{ name: 'Normed', domain: 'mine', ...of }];
+    ['axis=1', 'independent', ''],
+    ['axis=0', 'mixes', "Softmax 'inner'"],
+    ['', 'independent', ''],
+  ])('is followed into its functions, with the attributes that they are given: %s', async (given, verdict, why) => {
+    const one = withAxisOfCall(mixed('', `y = Normed x ${given}`.trim()));
+    expect(await proofOf(one)).toMatchObject({ verdict, why: expect.stringContaining(why) });
+  });
+
+  it('may have FP16 constants as bits: -2 is an axis', async () => {
+    const one = apart('axis = Cast u8(49152) to=7; y = CumSum x axis');
+    const bytes = changed(one.bytes, ({ graph }) => {
+      for (const each of graph?.initializer ?? []) each.dataType = 10;
     });
-    const proof = await proofOf({ ...one, bytes });
-    expect(proof).toMatchObject({
-      verdict,
-      why: expect.stringContaining(verdict === 'mixes' ? "Softmax 'inner'" : ''),
-    });
+    expect((await proofOf({ ...one, bytes })).verdict).toBe('mixes');
   });
 });
