@@ -5,6 +5,7 @@ import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { type Finished, freePort, jsonLines, type RunningDev, startDev } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
+import { until } from '../../helpers/hosts.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
 const LINES = [
@@ -135,6 +136,9 @@ describe('batchscore submit and collect', () => {
     writeFileSync(inFolder('stack.json'), first.firstLine);
     expect(await run('submit', file)).toMatchObject({ code: 0 });
     await first.interrupt();
+    // SQS tells when a queue was created in seconds.
+    const lastSecond = Math.floor(Date.now() / 1000);
+    await until(() => Math.floor(Date.now() / 1000) > lastSecond);
     const second = await startDev(port);
     expect(second.stack.requestQueueUrl).toBe(first.stack.requestQueueUrl);
     writeFileSync(inFolder('stack.json'), second.firstLine);
