@@ -79,7 +79,7 @@ export interface Observer {
   /** Takes the number of messages that were kept as samples or lost. @default not counted */
   captured?(messages: { readonly kept: number; readonly lost: number }): void;
   /**
-   * Called before a run or a call of a transform, either of which may end the process.
+   * Called before each run and each call of a transform, because both may end the process.
    *
    * @returns a function to call at its end
    * @default ignored

@@ -374,7 +374,7 @@ async function* answerParts(
   }
   await allEncoded();
   yield pending;
-  // V8 may allocate this array in its old generation, where its content would live long.
+  // V8 may keep this array for long, and with it the replies.
   pending.length = 0;
 }
 

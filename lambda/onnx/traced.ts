@@ -9,7 +9,7 @@
 /** Size in each of the imagined batches. */
 export type Size = readonly number[];
 
-/** Rows: large primes, and small numbers for which a model may behave differently. */
+/** Numbers of rows: large primes, and small numbers, because models may treat few rows differently. */
 export const ROWS: Size = [1021, 1, 2, 13, 1021, 1021];
 export const ONE: Size = constantSize(1);
 
@@ -119,7 +119,7 @@ export interface Traced {
   /** Values of a small tensor, row-major. */
   readonly entries?: readonly Size[] | undefined;
   readonly isReal?: boolean | undefined;
-  /** Minimum and maximum of numbers that are the same for all rows. Those of `entries` are not repeated here. */
+  /** Minimum and maximum of numbers that are the same for all rows. Undefined if `entries` has the numbers. */
   readonly bounds?: Bounds | undefined;
   /** Elements of row n are n · `step` plus a number between the two offsets. */
   readonly place?: { readonly step: Size; readonly offset: Bounds } | undefined;
@@ -127,7 +127,7 @@ export interface Traced {
   readonly isNever?: boolean | undefined;
   /** Word that pads rows along the last axis. */
   readonly padding?: string | undefined;
-  /** True if the last axis has indexes, of which the first is the row's own place. */
+  /** True if the last axis has indexes that begin with the row's own place. */
   readonly isTuple?: boolean | undefined;
   /** True if values depend on the padded length as a number. */
   readonly byLength?: boolean | undefined;

@@ -29,6 +29,7 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Mul: (a = 0, b = 0) => a * b,
   Div: (a = 0, b = 0) => a / b,
   Mod: (a = 0, b = 1) => ((a % b) + b) % b,
+  Fmod: (a = 0, b = 1) => a % b,
   Min: Math.min,
   Max: Math.max,
   Neg: (a = 0) => -a,
@@ -88,7 +89,7 @@ function isSameShape(one: readonly Size[], other: readonly Size[]): boolean {
 
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = fewOf(shape);
-  const calculate = ARITHMETIC[node.operator];
+  const calculate = ARITHMETIC[node.int('fmod', 0) === 1 ? 'Fmod' : node.operator];
   const isAligned = inputs.every(({ entries }) => entries?.length === 1 || entries?.length === count);
   if (calculate === undefined || count === undefined || !isAligned) return undefined;
   const isCut = !isReal && (node.operator === 'Div' || node.operator === 'Pow');
@@ -101,7 +102,7 @@ function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Si
   });
 }
 
-/** Follows sums and products of places in the batch, sizes and ranges, of which exporters compute indexes. */
+/** Follows sums and products of places in the batch, sizes and ranges. Exporters compute indexes from them. */
 function placeOf(
   { node: { operator } }: Step,
   inputs: readonly Traced[],

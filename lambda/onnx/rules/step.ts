@@ -81,14 +81,14 @@ export function fromAxis(axis: number, rank: number): number[] {
 export function refuseOthers({ inputs }: Step, followed: readonly number[]): void {
   const others = inputs.filter((_, index) => !followed.includes(index));
   if (others.some((input) => input !== undefined && hasRows(input)))
-    mixes('all rows share an input of it that rows decide');
+    mixes('an input that all rows must share depends on the rows');
   if (others.some((input) => input?.kind === 'count')) unknown('its weights depend on the number of rows');
 }
 
 /**
- * Combines inputs of which each has rows on an axis of its own.
+ * Combines inputs that have their rows on given axes. All rows must share all other inputs.
  *
- * @param axes axis of the rows by input. All other inputs are shared by all rows
+ * @param axes axis of the rows by input
  */
 export function meetOn(step: Step, axes: Readonly<Record<number, number>>): Met {
   refuseOthers(step, Object.keys(axes).map(Number));

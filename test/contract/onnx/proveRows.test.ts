@@ -591,6 +591,7 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
   ],
   ['Round of a half, which decides an axis', apart('r = Round 0.5; axis = Cast r to=7; y = CumSum x axis')],
   ['Pow of whole numbers, which decides an axis', apart('axis = Pow 2 -1; y = CumSum x axis')],
+  ['Mod with the sign of the dividend, which decides an axis', apart('axis = Mod -2 3 fmod=1; y = CumSum x axis')],
   [
     'Cast that cuts the number of rows',
     apart(
