@@ -6,8 +6,11 @@ import { isBase64Data } from './tensor.ts';
 
 /** Groups of requests with equal inputs within one call. The first of a group runs, and its outputs answer all. */
 export interface Equals {
-  /** Returns true if a request joins an equal one, and needs no run of its own. */
-  join(request: ScoringRequest): boolean;
+  /**
+   * Returns true if a request joins an equal one, and needs no run of its own. One of a packed message joins only those
+   * of its message, because early answers to many messages would be kept until each message is complete.
+   */
+  join(request: ScoringRequest, isPacked: boolean): boolean;
   /** Returns a request and those that joined it. No more requests join it. */
   close(request: ScoringRequest): readonly ScoringRequest[];
   /** Returns the requests that a run of parts answers. */
@@ -48,7 +51,7 @@ export function createEquals(
   const groups = new WeakMap<ScoringRequest, Group>();
   let isMerging = false;
   return {
-    join(request) {
+    join(request, isPacked) {
       const { model } = request;
       if (!examined.has(model)) examined.set(model, counts && mayRepeat(request) ? examine(model, counts) : undefined);
       const ofModel = examined.get(model);
@@ -57,7 +60,9 @@ export function createEquals(
       repeats.requests += 1;
       const hash = hashOf(request);
       const found = open.get(hash);
-      if (found !== undefined && areEqual(found.requests[0] as ScoringRequest, request)) {
+      const [first] = found?.requests ?? [];
+      const mayJoin = first !== undefined && (!isPacked || first.bodyIndex === request.bodyIndex);
+      if (found !== undefined && mayJoin && areEqual(first, request)) {
         repeats.joined += 1;
         found.requests.push(request);
         return true;

@@ -157,15 +157,17 @@ function enterBodies(
 ): { readonly settled: readonly Reply[]; readonly closed: readonly MicroBatch[] } {
   const settled: Reply[] = [];
   const closed: MicroBatch[] = [];
-  const add = (request: DecodedRequest): void => {
-    if (isRefused(request) || equals.join(request)) return;
+  const add = (request: DecodedRequest, isInPacked: boolean): void => {
+    if (isRefused(request) || equals.join(request, isInPacked)) return;
     for (const batch of plan.add(request)) closed.push(batch);
   };
   const enter = (index: number, body: DecodedBody): Reply | undefined => {
     try {
       const reply = replies.register(index, body);
       // If one request failed for now, its whole body is handed back.
-      if (!replies.isComplete(index)) (isPacked(body) ? body : [body]).forEach(add);
+      if (replies.isComplete(index)) return reply;
+      if (isPacked(body)) for (const request of body) add(request, true);
+      else add(body, false);
       return reply;
     } catch (error) {
       deps.observer.problem(error);

@@ -1,10 +1,17 @@
 import { firstDifference } from './difference.ts';
 import { isFailure } from './failure.ts';
-import { elementsIn, isWhole, loneMicroBatch, type MicroBatch, type ScoringRequest } from './microBatch.ts';
+import {
+  elementsIn,
+  isWhole,
+  loneMicroBatch,
+  type MicroBatch,
+  type RequestInput,
+  type ScoringRequest,
+} from './microBatch.ts';
 import type { Model } from './model.ts';
 import { type Call, maxElements, type Ran, runMicroBatch, startStopwatch } from './run.ts';
 import { unstack } from './stack.ts';
-import { DATATYPES, elementsPerRow, type Tensor } from './tensor.ts';
+import { DATATYPES, decodeAll, elementsPerRow, isBase64Data, type Tensor } from './tensor.ts';
 
 /*
  * Compares answers in batches with answers alone while a model is in use, for every model whose requests share runs. A
@@ -148,12 +155,13 @@ function isOdd({ request, row }: Place, outputs: readonly Tensor[]): boolean {
     for (let at = row * width; at < (row + request.rows) * width; at++) if (Number.isNaN(data[at])) return true;
     return false;
   });
-  return (
-    answersNaN &&
-    request.inputs.every(({ datatype, data }) => {
-      return DATATYPES[datatype].kind !== 'float' || (data as Float32Array).every(Number.isFinite);
-    })
-  );
+  return answersNaN && request.inputs.every(isFiniteInput);
+}
+
+function isFiniteInput({ datatype, shape, data }: RequestInput): boolean {
+  if (DATATYPES[datatype].kind !== 'float') return true;
+  const numbers = isBase64Data(data) ? decodeAll(data, datatype, shape) : data;
+  return (numbers as Float32Array).every(Number.isFinite);
 }
 
 /** Maximum share of the time left for one comparison, so that it makes no answer late. */

@@ -46,11 +46,11 @@ export async function loadTokenizer(
     maxLength ?? truncation?.max_length ?? Number.POSITIVE_INFINITY,
     fixed ?? Number.POSITIVE_INFINITY,
   );
+  tokenizer.disablePadding();
   if (max < Number.POSITIVE_INFINITY) {
     tokenizer.setTruncation(max, { direction: (truncation?.direction ?? 'right').toLowerCase() });
     await checkLength(tokenizer, max);
   }
-  tokenizer.disablePadding();
   const conventional = PADDING_TOKENS.map((token) => tokenizer.tokenToId(token)).find((id) => id !== null);
   const padding = padded?.pad_id ?? conventional ?? 0;
   const padOf = (name: string): number => (name === 'input_ids' ? padding : 0);

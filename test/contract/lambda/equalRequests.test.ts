@@ -104,14 +104,23 @@ describe('equal requests of an invocation', () => {
     expect(answers[2]).toMatchObject({ raw_output_contents: [expect.any(String), expect.any(String)] });
   });
 
-  it('share runs within a packed message and with other messages', async () => {
-    const { answers, rows } = await answersTo([
-      [request({ id: 'a' }), request({ id: 'b' }), request({ id: 'c', x: [5, 2, 4] })],
-      request({ id: 'd' }),
+  it('of packed messages are run for each message, so that no answers wait for other messages', async () => {
+    const packed = ['a', 'b'].map((name) => [
+      request({ id: name }),
+      request({ id: `${name}2` }),
+      request({ x: [5, 2, 4] }),
     ]);
 
-    expect(rows).toBe(2);
-    expect(answers.flat().map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
+    const { answers, rows } = await answersTo([request({ id: 'alone' }), ...packed]);
+
+    expect(rows).toBe(5);
+    expect(answers.flat().map(({ id }) => id)).toEqual(['alone', 'a', 'a2', undefined, 'b', 'b2', undefined]);
+    expect(answers.flat().map(outputsOf)).toEqual(
+      ['one', 'one', 'one', 'five', 'one', 'one', 'five'].map((kind) => [
+        [expect.closeTo(kind === 'one' ? 1 : 0.2), 0.5, 0.25],
+        [10],
+      ]),
+    );
   });
 
   it('are answered by as many as a run has rows at a time, so that answers do not pile up', async () => {

@@ -53,6 +53,16 @@ interface Answer {
 /** Truncation in a file: the last tokens are kept. */
 const LEFT = { direction: 'Left', max_length: 6, strategy: 'LongestFirst', stride: 0 };
 
+/** Padding in a file: every text has 64 tokens. */
+const FILLED = {
+  strategy: { Fixed: 64 },
+  direction: 'Right',
+  pad_to_multiple_of: null,
+  pad_id: 7,
+  pad_type_id: 0,
+  pad_token: '[PAD]',
+};
+
 const MODELS: RepositoryFiles = {
   'wordpiece/1/model.onnx': idsModel(),
   'wordpiece/config.json': { tokenizer: 'tokenizer.json' },
@@ -70,15 +80,11 @@ const MODELS: RepositoryFiles = {
   'padding/config.json': { tokenizer: 'tokenizer.json' },
   'padding/tokenizer.json': JSON.stringify({
     ...JSON.parse(WORDPIECE),
-    padding: {
-      strategy: { Fixed: 64 },
-      direction: 'Right',
-      pad_to_multiple_of: null,
-      pad_id: 7,
-      pad_type_id: 0,
-      pad_token: '[PAD]',
-    },
+    padding: FILLED,
   }),
+  'filled/1/model.onnx': idsModel(),
+  'filled/config.json': { tokenizer: { file: 'tokenizer.json', maxLength: 4 } },
+  'filled/tokenizer.json': JSON.stringify({ ...JSON.parse(WORDPIECE), truncation: LEFT, padding: FILLED }),
   'left/1/model.onnx': idsModel(),
   'left/config.json': { tokenizer: 'tokenizer.json' },
   'left/tokenizer.json': JSON.stringify({ ...JSON.parse(WORDPIECE), truncation: LEFT }),
@@ -186,14 +192,14 @@ describe('a model with a tokenizer', () => {
 
   it('cuts a text on the side and to the length that the file says, unless maxLength or the model is shorter', async () => {
     const text = 'the rows of a model share runs if they are independent';
-    const names = ['left', 'leftShort', 'leftFixed', 'wordpiece'];
+    const names = ['left', 'leftShort', 'leftFixed', 'wordpiece', 'filled'];
 
-    const [left, short, fixed, whole] = (await ask(names.map((name) => ({ model_name: name, text })))).map(
+    const [left, short, fixed, whole, filled] = (await ask(names.map((name) => ({ model_name: name, text })))).map(
       ({ outputs }) => outputs?.[0]?.data ?? [],
     );
 
     const last = (count: number) => [2, ...(whole ?? []).slice(-count)];
-    expect([left, short, fixed]).toEqual([last(5), last(3), [...last(5), 0, 0]]);
+    expect([left, short, fixed, filled]).toEqual([last(5), last(3), [...last(5), 0, 0], last(3)]);
   });
 
   it('refuses texts that would take much memory for being padded to the longest', async () => {

@@ -31,7 +31,7 @@ function collision(): readonly [Uint8Array, Uint8Array] {
 /** Enters requests, as a call does, and answers none. @returns the number that joined another */
 function joinedOf(counts: RepeatCounts, requests: readonly ScoringRequest[]): number {
   const equals = createEquals(counts, () => true);
-  return requests.filter((one) => equals.join(one)).length;
+  return requests.filter((one) => equals.join(one, false)).length;
 }
 
 describe('equal requests', () => {
@@ -52,17 +52,17 @@ describe('equal requests', () => {
   ])('%s: join: %s', (_, [first, second], joins) => {
     const equals = createEquals(new WeakMap(), () => true);
 
-    expect([equals.join(first), equals.join(second)]).toEqual([false, joins]);
+    expect([equals.join(first, false), equals.join(second, false)]).toEqual([false, joins]);
     expect(equals.close(first)).toEqual(joins ? [first, second] : [first]);
   });
 
   it('do not join one that is closed', () => {
     const equals = createEquals(new WeakMap(), () => true);
     const [first, second, third] = [numbers(1), numbers(1), numbers(1)];
-    equals.join(first);
+    equals.join(first, false);
     equals.close(first);
 
-    expect([equals.join(second), equals.join(third)]).toEqual([false, true]);
+    expect([equals.join(second, false), equals.join(third, false)]).toEqual([false, true]);
     expect(equals.close(first)).toEqual([first]);
     expect(equals.close(second)).toEqual([second, third]);
   });

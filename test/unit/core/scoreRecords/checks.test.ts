@@ -115,6 +115,17 @@ describe('an answer with a NaN to numbers', () => {
     expect(runs.map(({ length }) => length).toSorted((a, b) => b - a)).toEqual([50, ...new Array(8).fill(1)]);
   });
 
+  it('is compared for numbers in base64, too', async () => {
+    const { model } = rowModel(root, { ...COMPARED, maxBatchRows: 6000 });
+    const deps = depsFor(model, HARDLY);
+    const sent = [-1, -4].map((value) => {
+      const raw_input_contents = [Buffer.from(new Float32Array(3000).fill(value).buffer).toString('base64')];
+      return { inputs: [{ name: 'x', datatype: 'FP32', shape: [3000, 1] }], raw_input_contents };
+    });
+    await scoreRecords(standardRecords(sent), deps, enoughTime());
+    expect([deps.problems, deps.mismatches, deps.reports.length, deps.checksMs.length]).toEqual([[], [], 1, 2]);
+  });
+
   it('is not odd where the request itself has a NaN', async () => {
     const { model, runs } = rowModel(LINE, COMPARED);
     const deps = depsFor(model, HARDLY);
