@@ -47,6 +47,8 @@ interface PartFigures {
   readonly bare: readonly GpuCalls[];
   /** Runs of a model that only reads the inputs. Empty for models on the processor. */
   readonly copies: readonly GpuCalls[];
+  /** The handler with that model, at full batches: the most that the host can do. */
+  readonly ceiling: readonly GpuCalls[];
   /** Events of each batch size, of all messages, and of packed messages. */
   readonly handler: readonly GpuCalls[];
   readonly worker: WorkerCalls;
@@ -135,7 +137,9 @@ async function measurePart(
     const task = { part: scenario.name, extent, provider, milliseconds };
     await repositories.model.addModel(scenario);
     const bare = await ask(processes, { ...task, contestant: 'bare', modelsDirectory: repositories.model.directory });
-    const copies = scenario.isOnProcessor ? [] : await measureCopies(processes, scenario, repositories.copies, task);
+    const { copies, ceiling } = scenario.isOnProcessor
+      ? { copies: [], ceiling: [] }
+      : await measureCopies(processes, scenario, repositories.copies, task);
     const watch = watchGpus(provider);
     const handler = await ask(processes, {
       ...task,
@@ -146,7 +150,7 @@ async function measurePart(
     const bodies = Array.from(drawMessages(scenario, scenario.messages), (message) => encodeBody(message, 'binary'));
     const worker = await measureWorker(scenario, provider, repositories.model.directory, bodies);
     const bodyBytes = Math.round(bodies.reduce((sum, body) => sum + body.length, 0) / bodies.length);
-    return { bare, copies, handler, worker, bodyBytes, gpu, seconds: (performance.now() - startedAt) / 1000 };
+    return { bare, copies, ceiling, handler, worker, bodyBytes, gpu, seconds: (performance.now() - startedAt) / 1000 };
   } finally {
     await processes.stop();
     await Promise.all(Object.values(repositories).map((repository) => repository.remove()));
@@ -158,10 +162,15 @@ async function measureCopies(
   scenario: GpuScenario,
   repository: Repository,
   task: Omit<GpuTask, 'contestant' | 'modelsDirectory'>,
-): Promise<GpuCalls[]> {
+): Promise<Pick<PartFigures, 'copies' | 'ceiling'>> {
   const [{ inputs } = { inputs: [] }] = drawMessages(scenario, 1);
   await repository.addModel({ ...scenario, encodeModel: () => encodeCopies(inputs) });
-  return ask(processes, { ...task, contestant: 'copies', modelsDirectory: repository.directory });
+  const ofCopies = { ...task, modelsDirectory: repository.directory };
+  const full = { ...task.extent, batches: task.extent.batches.slice(-1) };
+  return {
+    copies: await ask(processes, { ...ofCopies, contestant: 'bare' }),
+    ceiling: await ask(processes, { ...ofCopies, contestant: 'handler', extent: full }),
+  };
 }
 
 /** Measures in a process of its own, which has the GPU to itself. */
@@ -245,12 +254,15 @@ export function renderMarkdown({ machine, devices, driver, provider, isSmall, me
   return `${sections.join('\n\n')}\n`;
 }
 
-function renderPart(name: string, { bare, copies, handler, worker, gpu, seconds }: PartFigures): string {
+function renderPart(name: string, { bare, copies, ceiling, handler, worker, gpu, seconds }: PartFigures): string {
   const best = Math.max(...bare.map(({ rowsPerSecond }) => rowsPerSecond));
   const ms = (value: number | undefined): string => (value === undefined ? '' : `${figure(value)} ms`);
   const min = BUSY.test(name) ? MIN_OF_BARE : undefined;
   const isFull = (row: GpuCalls): boolean => row.batch > (bare.at(-1)?.batch ?? 0) || row.requestsPerMessage > 1;
   const gpuText = gpu && `; GPU ${figure(gpu.meanPercent)} % in use, ${figure(gpu.maxMemoryMib)} MiB at most`;
+  const most =
+    ceiling.length > 0 &&
+    `The host alone: ${ceiling.map(({ rowsPerSecond }) => figure(rowsPerSecond)).join(', ')} rows/s. `;
   return [
     table(bare, {
       'bare, rows': ({ batch }) => String(batch),
@@ -270,7 +282,7 @@ function renderPart(name: string, { bare, copies, handler, worker, gpu, seconds 
       'time in runs': ({ runShare }) => percent(runShare),
       'CPU a row': ({ cpuMicroseconds }) => `${figure(cpuMicroseconds)} µs`,
     }),
-    `Worker, packed: ${figure(worker.rowsPerSecond)} rows/s, ${figure(worker.rowsPerSecond / best)} of the best bare, ` +
+    `${most || ''}Worker, packed: ${figure(worker.rowsPerSecond)} rows/s, ${figure(worker.rowsPerSecond / best)} of the best bare, ` +
       `${figure(worker.cpuMicroseconds)} µs of CPU a row${gpuText ?? ''}. ${figure(seconds)} s in all.`,
   ].join('\n\n');
 }

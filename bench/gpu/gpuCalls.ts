@@ -16,7 +16,7 @@ import type { InputTensor } from '../workload/scenarios.ts';
 import { type GpuExtent, type GpuScenario, gpuScenarios } from './gpuScenarios.ts';
 
 export interface GpuTask {
-  readonly contestant: 'bare' | 'copies' | 'handler';
+  readonly contestant: 'bare' | 'handler';
   readonly part: string;
   readonly extent: GpuExtent;
   readonly provider: string;

@@ -104,16 +104,22 @@ export function gpuScenarios({ batches, isSmall }: GpuExtent): GpuScenario[] {
 
 /**
  * Encodes a model with the inputs of another one that reads all of them and computes next to nothing: its runs take the
- * time of copies and of starting kernels.
+ * time of copies and of starting kernels. `largest` is float32 `[batch, 1]`.
  */
 export function encodeCopies(inputs: readonly InputTensor[]): Uint8Array {
   const graph = buildGraph(MODEL_SEED);
-  const largest = inputs.map(({ name }) =>
-    graph.node('ReduceMax', [graph.node('Cast', [name], { to: graph.elementType })], { keepdims: 0 }),
-  );
+  const overColumns = graph.integers([1]);
+  const largest = inputs.map(({ name }) => {
+    const flat = graph.node('Flatten', [graph.node('Cast', [name], { to: graph.elementType })], { axis: 1 });
+    return graph.node('ReduceMax', [flat, overColumns]);
+  });
   graph.node('Max', largest, {}, 'largest');
   return graph.encode(
-    inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape: shape.map(() => undefined) })),
-    [{ name: 'largest', datatype: 'FP32', shape: [] }],
+    inputs.map(({ name, datatype, shape }) => ({
+      name,
+      datatype,
+      shape: datatype === 'INT64' ? ['batch', 'sequence'] : ['batch', ...shape.slice(1)],
+    })),
+    [{ name: 'largest', datatype: 'FP32', shape: ['batch', 1] }],
   );
 }
