@@ -49,6 +49,8 @@ export async function openProcesses(): Promise<Processes> {
     },
     environmentFor: (endpoint) => ({
       PATH: process.env.PATH,
+      // It names the folders of CUDA.
+      LD_LIBRARY_PATH: process.env.LD_LIBRARY_PATH,
       NODE_EXTRA_CA_CERTS: certificateFile,
       AWS_ENDPOINT_URL: endpoint,
       AWS_REGION: 'us-east-1',

@@ -66,38 +66,45 @@ async function measureWay(
   const messages = Math.ceil(inTurn / requestsPerMessage);
   const bodies = toPackedRecords(BODIES * requestsPerMessage, way).map(({ body }) => body);
   const scored = messages * requestsPerMessage;
-  const processes = await openProcesses();
+  const worker = await openWorker({
+    ...Object.fromEntries(Object.entries(process.env).filter(([key]) => key.startsWith(CONFIG_PREFIX))),
+    [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
+    [CONFIG_KEYS.resultsPerMessage]: String(way.resultsPerMessage),
+  });
   try {
-    const server = await processes.startServer(SERVER);
-    const account = `${server.endpoint}/123456789012`;
-    const worker = processes.start(WORKER, {
-      env: {
-        ...processes.environmentFor(server.endpoint),
-        ...Object.fromEntries(Object.entries(process.env).filter(([key]) => key.startsWith(CONFIG_PREFIX))),
-        [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
-        [CONFIG_KEYS.requestQueueUrls]: `${account}/requests`,
-        [CONFIG_KEYS.resultQueueUrl]: `${account}/results`,
-        [CONFIG_KEYS.resultsPerMessage]: String(way.resultsPerMessage),
-      },
-      preload: COUNTER,
-    });
-    await turnOf(worker, server, { bodies, messages });
-    const [turns = []] = await takeTurns(
-      [() => turnOf(worker, server, { messages })],
-      rounds,
-      rounds * WARM_UP_MS_FOR_A_ROUND,
-    );
+    await worker.turn({ bodies, messages });
+    const [turns = []] = await takeTurns([() => worker.turn({ messages })], rounds, rounds * WARM_UP_MS_FOR_A_ROUND);
     return {
       ...way,
       cpuMicroseconds: median(turns.map(({ cpuMicroseconds }) => cpuMicroseconds)) / scored,
       requestsPerSecond: (1000 * scored) / median(turns.map(({ wallMs }) => wallMs)),
     };
   } finally {
-    await processes.stop();
+    await worker.stop();
   }
 }
 
-/** @throws Error if a request was not answered with scores */
+/** Starts a worker and a server for its queues. @param settings environment variables of the worker */
+export async function openWorker(settings: Readonly<Record<string, string | undefined>>) {
+  const processes = await openProcesses();
+  const server = await processes.startServer(SERVER);
+  const account = `${server.endpoint}/123456789012`;
+  const worker = processes.start(WORKER, {
+    env: {
+      ...processes.environmentFor(server.endpoint),
+      ...settings,
+      [CONFIG_KEYS.requestQueueUrls]: `${account}/requests`,
+      [CONFIG_KEYS.resultQueueUrl]: `${account}/results`,
+    },
+    preload: COUNTER,
+  });
+  return {
+    /** Waits until the worker has answered all messages. @throws Error if a request was not answered with scores */
+    turn: (supply: Supply) => turnOf(worker, server, supply),
+    stop: processes.stop,
+  };
+}
+
 async function turnOf(worker: Child, server: Child, supply: Supply): Promise<Turn> {
   const [cpu, startedAt] = [await worker.ask<number>('cpu'), performance.now()];
   const { errors } = await Promise.race([server.ask<Taken>(supply), worker.died]);

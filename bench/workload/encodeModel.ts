@@ -120,8 +120,13 @@ function isStrings(value: readonly number[] | readonly string[]): value is reado
   return typeof value[0] === 'string';
 }
 
+/** Precision of a model's weights and of its arithmetic. Inputs and outputs are not affected. */
+export type Precision = 'FP32' | 'FP16';
+
 /** Builds a model node by node. Nodes refer to values by name. */
 export interface GraphBuilder {
+  /** Number of the ONNX element type of its weights, for casts. */
+  readonly elementType: number;
   /** Adds a node with one output. @returns the output's name, `output` if given */
   node(op: string, inputs: readonly string[], attributes?: Attributes, output?: string): string;
   /** Adds uniform values of variance 1 / `fanIn`, so that a layer's output is as large as its input. */
@@ -132,10 +137,11 @@ export interface GraphBuilder {
 }
 
 /** @param seed seed of the weights. Equal seeds give equal bytes. */
-export function buildGraph(seed: number): GraphBuilder {
+export function buildGraph(seed: number, precision: Precision = 'FP32'): GraphBuilder {
   const random = createRandom(seed);
   const nodes: GraphNode[] = [];
   const constants: Constant[] = [];
+  const elementType = ELEMENT_TYPE_OF[precision];
 
   const addConstant = (dataType: number, dims: readonly number[], data: ArrayBufferView): string => {
     const name = `constant_${constants.length}`;
@@ -148,9 +154,10 @@ export function buildGraph(seed: number): GraphBuilder {
     return name;
   };
   const addFloats = (shape: readonly number[], values: Float32Array): string =>
-    addConstant(DataType.FLOAT, shape, values);
+    addConstant(elementType, shape, precision === 'FP16' ? Float16Array.from(values) : values);
 
   return {
+    elementType,
     node(op, inputs, attributes = {}, output = `${op}_${nodes.length}`) {
       nodes.push({ op, inputs, outputs: [output], attributes });
       return output;

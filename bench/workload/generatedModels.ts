@@ -1,4 +1,4 @@
-import { buildGraph, encodeModel, type GraphBuilder } from './encodeModel.ts';
+import { buildGraph, encodeModel, type GraphBuilder, type Precision } from './encodeModel.ts';
 import { createRandom } from './random.ts';
 
 /** Number of the ONNX element type, for casts. */
@@ -77,68 +77,125 @@ function relu(graph: GraphBuilder, value: string): string {
   return graph.node('Relu', [value]);
 }
 
+/** Channels, height and width of a picture for `encodeResnet`. */
+export const PICTURE_SHAPE = [3, 224, 224] as const;
+const RESNET_CLASSES = 1000;
+/** Bottleneck width and number of blocks of each stage. */
+const RESNET_50 = [
+  { width: 64, blocks: 3 },
+  { width: 128, blocks: 4 },
+  { width: 256, blocks: 6 },
+  { width: 512, blocks: 3 },
+] as const;
+/** Factor of a block's output channels over its width. */
+const EXPANSION = 4;
+
 /**
- * Size of the vocabulary. It is small to keep the file small, which does not affect the cost of a look-up. The encoder
- * has half the layers of MiniLM-L6.
+ * Encodes the layers of ResNet-50, with its normalization folded into the convolutions as exporters do. `picture` is
+ * uint8 `[batch, 3, 224, 224]`, `logits` is float32 `[batch, 1000]`.
+ *
+ * @param maxBlocks blocks of a stage at most, for a smaller network
+ * @see https://arxiv.org/abs/1512.03385
  */
+export function encodeResnet(seed: number, maxBlocks = Infinity, precision: Precision = 'FP32'): Uint8Array {
+  const graph = buildGraph(seed, precision);
+  const pixels = graph.node('Cast', ['picture'], { to: graph.elementType });
+  const scaled = graph.node('Mul', [pixels, graph.floats([1], [1 / 255])]);
+  const stem = relu(graph, convolve(graph, scaled, { from: PICTURE_SHAPE[0], to: 64, kernel: 7, stride: 2 }));
+  let value = graph.node('MaxPool', [stem], { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] });
+  let channels = 64;
+  for (const [stage, { width, blocks }] of RESNET_50.entries()) {
+    for (let block = 0; block < Math.min(blocks, maxBlocks); block++) {
+      const stride = stage > 0 && block === 0 ? 2 : 1;
+      value = bottleneck(graph, value, { from: channels, width, stride });
+      channels = EXPANSION * width;
+    }
+  }
+  const pooled = graph.node('Flatten', [graph.node('GlobalAveragePool', [value])], { axis: 1 });
+  const weights = [graph.weights([channels, RESNET_CLASSES], channels), graph.weights([RESNET_CLASSES], 100)];
+  graph.node('Cast', [graph.node('Gemm', [pooled, ...weights])], { to: CAST_TO_FLOAT }, 'logits');
+  return graph.encode(
+    [{ name: 'picture', datatype: 'UINT8', shape: ['batch', ...PICTURE_SHAPE] }],
+    [{ name: 'logits', datatype: 'FP32', shape: ['batch', RESNET_CLASSES] }],
+  );
+}
+
+function bottleneck(
+  graph: GraphBuilder,
+  value: string,
+  { from, width, stride }: { readonly from: number; readonly width: number; readonly stride: number },
+): string {
+  const to = EXPANSION * width;
+  const narrow = relu(graph, convolve(graph, value, { from, to: width, kernel: 1, stride: 1 }));
+  const wide = relu(graph, convolve(graph, narrow, { from: width, to: width, kernel: 3, stride }));
+  const added = convolve(graph, wide, { from: width, to, kernel: 1, stride: 1 });
+  const kept = from === to && stride === 1 ? value : convolve(graph, value, { from, to, kernel: 1, stride });
+  return relu(graph, graph.node('Add', [added, kept]));
+}
+
+/** Size of the vocabulary. It is small to keep the file small, which does not affect the cost of a look-up. */
 export const VOCABULARY = 4096;
-const ENCODER_LAYERS = 3;
-const ENCODER_HIDDEN = 384;
-const ENCODER_HEADS = 12;
-const ENCODER_FEED_FORWARD = 1536;
 const ENCODER_POSITIONS = 512;
+
+export interface EncoderSize {
+  readonly layers: number;
+  readonly hidden: number;
+  readonly heads: number;
+}
+
+/** Half the layers of MiniLM-L6. */
+const HALF_MINILM: EncoderSize = { layers: 3, hidden: 384, heads: 12 };
+export const BERT_BASE: EncoderSize = { layers: 12, hidden: 768, heads: 12 };
 
 /**
  * Encodes a sentence encoder. `input_ids` and `attention_mask` are int64 `[batch, sequence]`, `embedding` is float32
- * `[batch, 384]`: the mean over the positions that the mask keeps. Other positions change nothing.
+ * `[batch, hidden]`: the mean over the positions that the mask keeps. Other positions change nothing.
  */
-export function encodeEncoder(seed: number): Uint8Array {
-  const graph = buildGraph(seed);
-  const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO_FLOAT });
+export function encodeEncoder(seed: number, size = HALF_MINILM, precision: Precision = 'FP32'): Uint8Array {
+  const graph = buildGraph(seed, precision);
+  const mask = graph.node('Cast', ['attention_mask'], { to: graph.elementType });
   const bias = attentionBias(graph, mask);
-  let hidden = embed(graph);
-  for (let layer = 0; layer < ENCODER_LAYERS; layer++) {
-    hidden = normalize(graph, graph.node('Add', [hidden, attend(graph, hidden, bias)]));
-    hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden)]));
+  let hidden = embed(graph, size);
+  for (let layer = 0; layer < size.layers; layer++) {
+    hidden = normalize(graph, graph.node('Add', [hidden, attend(graph, hidden, bias, size)]), size);
+    hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden, size)]), size);
   }
-  meanOverMask(graph, hidden, mask, 'embedding');
+  graph.node('Cast', [meanOverMask(graph, hidden, mask)], { to: CAST_TO_FLOAT }, 'embedding');
   const tokens = ['batch', 'sequence'];
   return graph.encode(
     [
       { name: 'input_ids', datatype: 'INT64', shape: tokens },
       { name: 'attention_mask', datatype: 'INT64', shape: tokens },
     ],
-    [{ name: 'embedding', datatype: 'FP32', shape: ['batch', ENCODER_HIDDEN] }],
+    [{ name: 'embedding', datatype: 'FP32', shape: ['batch', size.hidden] }],
   );
 }
 
-/**
- * Adds a bias, float32 `[batch, 1, 1, sequence]`: 0 if the mask keeps a position, otherwise so low that its exp is 0.
- */
+/** Adds a bias, `[batch, 1, 1, sequence]`: 0 if the mask keeps a position, otherwise so low that its exp is 0. */
 function attentionBias(graph: GraphBuilder, mask: string): string {
   const left = graph.node('Sub', [graph.floats([1], [1]), mask]);
   const bias = graph.node('Mul', [left, graph.floats([1], [-10_000])]);
   return graph.node('Unsqueeze', [bias, graph.integers([1, 2])]);
 }
 
-/** Adds the embeddings of the tokens and their positions, float32 `[batch, sequence, hidden]`. */
-function embed(graph: GraphBuilder): string {
-  const words = graph.node('Gather', [graph.weights([VOCABULARY, ENCODER_HIDDEN], 1), 'input_ids']);
+/** Adds the embeddings of the tokens and their positions, `[batch, sequence, hidden]`. */
+function embed(graph: GraphBuilder, size: EncoderSize): string {
+  const words = graph.node('Gather', [graph.weights([VOCABULARY, size.hidden], 1), 'input_ids']);
   const length = graph.node('Shape', ['input_ids'], { start: 1, end: 2 });
   const positions = graph.node('Slice', [
-    graph.weights([ENCODER_POSITIONS, ENCODER_HIDDEN], 1),
+    graph.weights([ENCODER_POSITIONS, size.hidden], 1),
     graph.integers([0]),
     length,
     graph.integers([0]),
   ]);
-  return normalize(graph, graph.node('Add', [words, positions]));
+  return normalize(graph, graph.node('Add', [words, positions]), size);
 }
 
-function attend(graph: GraphBuilder, hidden: string, bias: string): string {
-  const headWidth = ENCODER_HIDDEN / ENCODER_HEADS;
-  const toHeads = graph.integers([0, 0, ENCODER_HEADS, headWidth]);
+function attend(graph: GraphBuilder, hidden: string, bias: string, size: EncoderSize): string {
+  const headWidth = size.hidden / size.heads;
+  const toHeads = graph.integers([0, 0, size.heads, headWidth]);
   const heads = (perm: readonly number[]): string =>
-    graph.node('Transpose', [graph.node('Reshape', [dense(graph, hidden, ENCODER_HIDDEN, ENCODER_HIDDEN), toHeads])], {
+    graph.node('Transpose', [graph.node('Reshape', [dense(graph, hidden, size.hidden, size.hidden), toHeads])], {
       perm,
     });
   const queries = heads([0, 2, 1, 3]);
@@ -148,13 +205,13 @@ function attend(graph: GraphBuilder, hidden: string, bias: string): string {
   const scores = graph.node('Div', [products, graph.floats([1], [Math.sqrt(headWidth)])]);
   const shares = graph.node('Softmax', [graph.node('Add', [scores, bias])], { axis: 3 });
   const mixed = graph.node('Transpose', [graph.node('MatMul', [shares, values])], { perm: [0, 2, 1, 3] });
-  const joined = graph.node('Reshape', [mixed, graph.integers([0, 0, ENCODER_HIDDEN])]);
-  return dense(graph, joined, ENCODER_HIDDEN, ENCODER_HIDDEN);
+  const joined = graph.node('Reshape', [mixed, graph.integers([0, 0, size.hidden])]);
+  return dense(graph, joined, size.hidden, size.hidden);
 }
 
-function feedForward(graph: GraphBuilder, hidden: string): string {
-  const wide = graph.node('Gelu', [dense(graph, hidden, ENCODER_HIDDEN, ENCODER_FEED_FORWARD)]);
-  return dense(graph, wide, ENCODER_FEED_FORWARD, ENCODER_HIDDEN);
+function feedForward(graph: GraphBuilder, hidden: string, size: EncoderSize): string {
+  const wide = graph.node('Gelu', [dense(graph, hidden, size.hidden, 4 * size.hidden)]);
+  return dense(graph, wide, 4 * size.hidden, size.hidden);
 }
 
 function dense(graph: GraphBuilder, value: string, from: number, to: number): string {
@@ -162,17 +219,17 @@ function dense(graph: GraphBuilder, value: string, from: number, to: number): st
   return graph.node('Add', [product, graph.weights([to], 100)]);
 }
 
-function normalize(graph: GraphBuilder, value: string): string {
-  const scale = graph.floats([ENCODER_HIDDEN], Array(ENCODER_HIDDEN).fill(1));
-  return graph.node('LayerNormalization', [value, scale, graph.weights([ENCODER_HIDDEN], 100)]);
+function normalize(graph: GraphBuilder, value: string, { hidden }: EncoderSize): string {
+  const scale = graph.floats([hidden], Array(hidden).fill(1));
+  return graph.node('LayerNormalization', [value, scale, graph.weights([hidden], 100)]);
 }
 
-function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output: string): string {
+function meanOverMask(graph: GraphBuilder, hidden: string, mask: string): string {
   const overPositions = graph.integers([1]);
   const kept = graph.node('Mul', [hidden, graph.node('Unsqueeze', [mask, graph.integers([2])])]);
   const sum = graph.node('ReduceSum', [kept, overPositions], { keepdims: 0 });
   const count = graph.node('ReduceSum', [mask, overPositions], { keepdims: 1 });
-  return graph.node('Div', [sum, count], {}, output);
+  return graph.node('Div', [sum, count]);
 }
 
 /** Columns of the table that `encodeTrees` scores: numbers, and the text `city`. */

@@ -45,11 +45,19 @@ export function encodeBody({ id, inputs }: Message, encoding: Encoding): string 
 }
 
 export function toNumbers(data: RowData): number[] {
-  return data instanceof BigInt64Array ? Array.from(data, Number) : Array.from(data);
+  return Array.from<number | bigint | string, number>(data, Number);
 }
 
 export function toBase64(data: RowData): string {
+  if (!ArrayBuffer.isView(data)) return Buffer.concat(data.map(toCountedBytes)).toString('base64');
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
+}
+
+/** Returns a text as an element of BYTES: its size in four bytes, and its bytes. */
+function toCountedBytes(text: string): Buffer {
+  const size = Buffer.alloc(4);
+  size.writeUInt32LE(Buffer.byteLength(text));
+  return Buffer.concat([size, Buffer.from(text)]);
 }
 
 /** Creates the record as Lambda passes it: parsed from the event's JSON. */

@@ -1,11 +1,11 @@
 import { encodeConvnet, encodeEncoder, encodeMlp, IMAGE_SHAPE, VOCABULARY } from './generatedModels.ts';
 import type { Random } from './random.ts';
 
-export type RowData = Float32Array | BigInt64Array;
+export type RowData = Float32Array | BigInt64Array | Uint8Array | readonly string[];
 
 export interface InputTensor {
   readonly name: string;
-  readonly datatype: 'FP32' | 'INT64';
+  readonly datatype: 'FP32' | 'INT64' | 'UINT8' | 'BYTES';
   /** `[rows, …]` as drawn, with one row. If lengths differ, axis 1 is the length. */
   readonly shape: readonly [number, number, ...number[]];
   readonly data: RowData;
@@ -23,7 +23,7 @@ export interface Scenario {
   drawInputs(random: Random, length: number): readonly InputTensor[];
 }
 
-const MODEL_SEED = 20_261_121;
+export const MODEL_SEED = 20_261_121;
 /** Tokens of a text. The mean is 34. */
 const TEXT = { median: 24, sigma: 0.8, shortest: 3, longest: 256 };
 
@@ -39,10 +39,7 @@ export const SCENARIOS: readonly Scenario[] = [
     name: 'encoder',
     messages: 150,
     encodeModel: () => encodeEncoder(MODEL_SEED),
-    lengths(random) {
-      const length = Math.round(TEXT.median * Math.exp(TEXT.sigma * random.normal()));
-      return Math.min(TEXT.longest, Math.max(TEXT.shortest, length));
-    },
+    lengths: drawLength,
     modelConfig: { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 } } },
     drawInputs: drawText,
   },
@@ -61,13 +58,19 @@ export function scenarioNamed(name: string): Scenario {
   throw new Error(`expected a scenario among ${SCENARIOS.map((known) => known.name).join(', ')}, got '${name}'`);
 }
 
-function drawFloats(random: Random, name: string, shape: InputTensor['shape']): InputTensor {
+/** Draws the number of tokens of a text. */
+export function drawLength(random: Random): number {
+  const length = Math.round(TEXT.median * Math.exp(TEXT.sigma * random.normal()));
+  return Math.min(TEXT.longest, Math.max(TEXT.shortest, length));
+}
+
+export function drawFloats(random: Random, name: string, shape: InputTensor['shape']): InputTensor {
   const data = new Float32Array(shape.reduce((product, dim) => product * dim, 1));
   for (let i = 0; i < data.length; i++) data[i] = 2 * random.next() - 1;
   return { name, datatype: 'FP32', shape, data };
 }
 
-function drawText(random: Random, length: number): InputTensor[] {
+export function drawText(random: Random, length: number): InputTensor[] {
   const tokens = BigInt64Array.from({ length }, () => BigInt(1 + random.below(VOCABULARY - 1)));
   return [
     { name: 'input_ids', datatype: 'INT64', shape: [1, length], data: tokens },

@@ -173,11 +173,12 @@ export async function openWithProviders(spec: SessionSpec, fallback: ProviderFal
     }
     const found = await describeDevices(first);
     const hint = found === undefined ? PROVIDER_HINT : `${found}; ${PROVIDER_HINT}`;
-    const reason = `execution provider '${nameOf(first)}' is not available (${messageOf(cause)}); ${hint}`;
+    const reason = `execution provider '${nameOf(first)}' is not available: ${hint}`;
+    const said = `ONNX Runtime: ${reasonOf(messageOf(cause))}`;
     if (!fallback.allowProviderFallback || rest.length === 0) {
-      throw new Error(`${path}: ${reason}; or ${CHOOSE_OTHERS}`, { cause });
+      throw new Error(`${path}: ${reason}; or ${CHOOSE_OTHERS}; ${said}`, { cause });
     }
-    fallback.warn(`${path}: ${reason}; falling back to ${listProviders(rest)} as configured`);
+    fallback.warn(`${path}: ${reason}; falling back to ${listProviders(rest)} as configured; ${said}`);
     return openWithProviders({ ...spec, providers: rest }, fallback);
   }
 }
@@ -189,6 +190,11 @@ const PROVIDER_HINT =
 const CHOOSE_OTHERS =
   'choose others with --providers, or on a host with BATCHSCORE_PROVIDERS; BATCHSCORE_ALLOW_PROVIDER_FALLBACK skips one that ' +
   'fails (docs/configuration.md)';
+
+/** Returns CUDA's reason without the C++ signatures and files around it, or the text on one line. */
+function reasonOf(text: string): string {
+  return /CUDA failure \d+: [^;]+/.exec(text)?.[0].trim() ?? text.trim().replaceAll(/\s+/g, ' ');
+}
 
 /** Returns true if the model itself is valid: ONNX Runtime's errors do not distinguish providers from models. */
 async function opensOnCpu(spec: SessionSpec): Promise<boolean> {

@@ -14,14 +14,14 @@ import { type Generated, generateGraph, type Value, WORDS } from './generateGrap
 import { pick } from './mutate.ts';
 import { putFiles, type Target } from './target.ts';
 
-interface Input {
+export interface Input {
   readonly name: string;
   readonly datatype: Datatype;
   readonly shape: readonly number[];
   readonly data: readonly (number | string)[];
 }
 
-function requestTo({ inputs }: Generated, random: Random): Input[] {
+export function requestTo({ inputs }: Generated, random: Random): Input[] {
   const rows = 1 + random.below(3);
   const length = 1 + random.below(5);
   return inputs.map(({ name, datatype, dims }) => {
@@ -43,7 +43,7 @@ function toTensor({ datatype, shape, data }: Input): ort.Tensor {
   return new ort.Tensor(ORT_TYPE.FP32, Float32Array.from(data, Number), shape);
 }
 
-function feedsOf(inputs: readonly Input[]): Record<string, ort.Tensor> {
+export function feedsOf(inputs: readonly Input[]): Record<string, ort.Tensor> {
   return Object.fromEntries(inputs.map((input) => [input.name, toTensor(input)]));
 }
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
+import { drawMessages, type Message, toBase64 } from '../../../bench/workload/messages.ts';
 import { createRepository } from '../../../bench/workload/modelRepository.ts';
-import { SCENARIOS } from '../../../bench/workload/scenarios.ts';
+import { type InputTensor, SCENARIOS } from '../../../bench/workload/scenarios.ts';
 import { openRepository } from '../../../lambda/onnx/repository.ts';
 import { afterThisTest, found } from '../../helpers/openModels.ts';
 
@@ -64,8 +64,9 @@ function stackMessages(messages: readonly Message[]): Record<string, Tensor> {
   const feeds = first.inputs.map(({ name }, index) => {
     const rows = messages.map(({ inputs }) => inputs[index] as Message['inputs'][number]);
     const longest = rows.reduce((max, row) => (row.data.length > max.data.length ? row : max));
-    const bytes = new Uint8Array(rows.length * longest.data.byteLength);
-    for (const [row, { data }] of rows.entries()) bytes.set(new Uint8Array(data.buffer), row * longest.data.byteLength);
+    const each = bytesOf(longest).length;
+    const bytes = new Uint8Array(rows.length * each);
+    for (const [row, input] of rows.entries()) bytes.set(bytesOf(input), row * each);
     const shape = [rows.length, ...longest.shape.slice(1)];
     const tensor =
       longest.datatype === 'INT64'
@@ -74,4 +75,8 @@ function stackMessages(messages: readonly Message[]): Record<string, Tensor> {
     return [name, tensor];
   });
   return Object.fromEntries(feeds);
+}
+
+function bytesOf({ data }: InputTensor): Buffer {
+  return Buffer.from(toBase64(data), 'base64');
 }

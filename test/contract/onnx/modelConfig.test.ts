@@ -119,7 +119,7 @@ describe('providers in config.json', () => {
     const providers = [{ name: 'cuda', deviceId: 3 }, { name: 'cpu' }];
     const { warnings } = await openOnly(MODEL, { providers }, { allowProviderFallback: true });
 
-    expect(warnings).toEqual([expect.stringMatching(/'cuda' is not available .*; falling back to cpu as configured/)]);
+    expect(warnings).toEqual([expect.stringMatching(/'cuda' is not available: .*; falling back to cpu as configured/)]);
   });
 
   it.each([

@@ -100,7 +100,7 @@ describe('an execution provider that is not available', () => {
     const opening = openOnly(identityModel(), {}, { providers: ['cuda', 'cpu'] });
 
     await expect(opening).rejects.toThrow(
-      /model\.onnx: execution provider 'cuda' is not available \(.+\); (?:no NVIDIA driver was|the driver .+ has).*libonnxruntime_providers_shared\.so and libonnxruntime_providers_cuda\.so/,
+      /model\.onnx: execution provider 'cuda' is not available: (?:no NVIDIA driver was|the driver .+ has).*libonnxruntime_providers_shared\.so and libonnxruntime_providers_cuda\.so/,
     );
   });
 
@@ -110,9 +110,9 @@ describe('an execution provider that is not available', () => {
 
     expect(warnings).toEqual([
       expect.stringMatching(
-        /model\.onnx: execution provider 'tensorrt' is not available .*; falling back to cuda, cpu/,
+        /model\.onnx: execution provider 'tensorrt' is not available: .*; falling back to cuda, cpu/,
       ),
-      expect.stringMatching(/'cuda' is not available .*; falling back to cpu as configured/),
+      expect.stringMatching(/'cuda' is not available: .*; falling back to cpu as configured/),
     ]);
     expect((await model.run([counting('x', 2, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3, 4, 5, 6));
   });

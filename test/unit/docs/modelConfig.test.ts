@@ -31,7 +31,9 @@ describe("the table of a model's config.json", () => {
   });
 
   it('is followed by examples that are accepted', () => {
-    const examples = [...PAGE.matchAll(/^```json config\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text);
+    const examples = [...`${PAGE}${docPage('gpu.md')}`.matchAll(/^```json config\n([\s\S]*?)^```$/gm)].map(
+      ([, text = '']) => text,
+    );
     expect(examples.length).toBeGreaterThanOrEqual(3);
     for (const example of examples) {
       writeFileSync(inFolder('config.json'), example);

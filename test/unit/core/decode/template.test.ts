@@ -95,7 +95,16 @@ describe('a template', () => {
     expect(isRefused(decodeBody(body, 0, deps, UNHINDERED, createTemplates()) as DecodedRequest)).toBe(false);
   });
 
-  it('does not read long bodies, which are outlined before they are parsed', () => {
+  it('reads long base64, such as a picture of 150 KB, and refuses what the decoder refuses', () => {
+    const tall = modelOf({ inputs: [spec('picture', 'UINT8', 'batch', 150_528)], outputs: [] });
+    const inputs = [{ name: 'picture', datatype: 'UINT8', shape: [1, 150_528] }];
+    const bodyOf = (bytes: number, fill: number): string =>
+      JSON.stringify({ id: `p${fill}`, inputs, raw_input_contents: [Buffer.alloc(bytes, fill).toString('base64')] });
+    const bodies = [bodyOf(150_528, 1), bodyOf(150_528, 2), bodyOf(150_527, 3), bodyOf(150_528, 4)];
+    expect(hitsIn(bodies, { ...DEPS, models: repositoryOf(tall) })).toBe(2);
+  });
+
+  it('does not read other long bodies, which are outlined before they are parsed', () => {
     const templates = createTemplates();
     decodeBody(request({}), 0, deps, UNHINDERED, templates);
     const long = request({}).replace('[1]}', `[1${' '.repeat(70_000)}]}`);
