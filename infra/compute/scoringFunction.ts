@@ -232,8 +232,6 @@ function functionAlarms(target: IFunction): AlarmCondition[] {
       id: 'FunctionErrors',
       description: 'An invocation crashed, or ran out of time or memory, and all its records went back to SQS.',
       metric: target.metricErrors(SUM),
-      threshold: 0,
-      periods: 1,
       blamesVersion: true,
     },
     {
@@ -242,8 +240,7 @@ function functionAlarms(target: IFunction): AlarmCondition[] {
         'Invocations have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a ' +
         'receive of its messages.',
       metric: target.metricThrottles(SUM),
-      threshold: 0,
-      periods: 3,
+      evaluationPeriods: 3,
     },
   ];
 }

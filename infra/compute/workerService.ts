@@ -293,8 +293,7 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
         },
         PERIOD,
       ),
-      threshold: 0,
-      periods,
+      evaluationPeriods: periods,
     },
   ];
 }

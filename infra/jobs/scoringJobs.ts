@@ -300,13 +300,11 @@ interface Monitored {
 }
 
 function jobAlarms({ stateMachine, score, control }: Monitored & { readonly control: IFunction }): AlarmCondition[] {
-  const once = { threshold: 0, periods: 1 };
   return [
     {
       id: 'JobsFailed',
       description: 'A job ended without a manifest. `batchscore job status` says why.',
       metric: stateMachine.metricFailed(SUM),
-      ...once,
     },
     {
       id: 'JobThrottles',
@@ -318,8 +316,7 @@ function jobAlarms({ stateMachine, score, control }: Monitored & { readonly cont
         expression: 'FILL(calls, 0) + FILL(executions, 0)',
         usingMetrics: { calls: score.metricThrottles(SUM), executions: stateMachine.metricThrottled(SUM) },
       }),
-      threshold: 0,
-      periods: 12,
+      evaluationPeriods: 12,
     },
     {
       id: 'JobScoreErrors',
@@ -327,13 +324,11 @@ function jobAlarms({ stateMachine, score, control }: Monitored & { readonly cont
         'A call that scores a part of a job failed, or ran out of time or memory. A piece that fails every time is left ' +
         'out: failedParts of the manifest names it.',
       metric: score.metricErrors(SUM),
-      ...once,
     },
     {
       id: 'JobControlErrors',
       description: 'The function that starts and ends jobs failed. Put a file that no job came of again, or submit it.',
       metric: control.metricErrors(SUM),
-      ...once,
     },
   ];
 }

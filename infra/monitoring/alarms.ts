@@ -81,13 +81,13 @@ export function createAlarms(scope: Construct, subject: Subject, actions: AlarmA
 }
 
 function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {
-  const { id, description, metric, threshold, periods, periodsAbove = periods } = condition;
+  const { id, description, threshold = 0, evaluationPeriods = 1, datapointsToAlarm = evaluationPeriods } = condition;
   const alarm = new Alarm(scope, id, {
     alarmDescription: `${description} docs/operations.md#alarms says what to do.`,
-    metric,
+    metric: condition.metric,
     threshold,
-    evaluationPeriods: periods,
-    datapointsToAlarm: periodsAbove,
+    evaluationPeriods,
+    datapointsToAlarm,
     comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
     // A queue without traffic has no metrics.
     treatMissingData: TreatMissingData.NOT_BREACHING,
@@ -97,9 +97,8 @@ function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: 
   return alarm;
 }
 
-const ONCE = { threshold: 0, periods: 1 };
 /** Number of periods for alarms on shares. One record of ten in a single period is no trend. */
-const LASTING = { periods: 3, periodsAbove: 2, blamesVersion: true };
+const LASTING = { evaluationPeriods: 3, datapointsToAlarm: 2, blamesVersion: true };
 /** Share of the quota in flight. Above the quota, receives return nothing, so it leaves time to react. */
 const IN_FLIGHT_PERCENT = 80;
 
@@ -114,14 +113,12 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     id: 'DeadLetters',
     description: 'Messages were given up on and have no answer.',
     metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
-    ...ONCE,
   };
   const oldestUrgent = urgentQueue && {
     id: 'OldestUrgentMessage',
     description: `The oldest urgent request has waited for longer than ${urgentTargetSeconds} s.`,
     metric: oldestMessageAge([urgentQueue]),
     threshold: urgentTargetSeconds,
-    periods: 1,
   };
   return [
     ...(deadLetters === undefined ? [] : [deadLetters]),
@@ -132,7 +129,6 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       description: `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s.`,
       metric: oldestMessageAge(requestQueues),
       threshold: latencyTargetSeconds,
-      periods: 1,
     },
     {
       id: 'MessagesInFlight',
@@ -142,7 +138,6 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       // Each queue has its own quota.
       metric: together('MAX', allQueues, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST)),
       threshold: (MESSAGES_IN_FLIGHT * IN_FLIGHT_PERCENT) / 100,
-      periods: 1,
     },
     {
       id: 'Retries',
@@ -159,7 +154,6 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       description:
         'A result store, the payload bucket or a model is missing, denied or cannot be opened. The log names it.',
       metric: metric('MissingOrDenied'),
-      ...ONCE,
     },
     {
       id: 'Errors',
@@ -175,14 +169,12 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       id: 'ScorersLost',
       description: 'A request crashed or hung the process that holds the models, and is answered with an error.',
       metric: metric('ScorersLost'),
-      ...ONCE,
       blamesVersion: true,
     },
     {
       id: 'BatchMismatch',
       description: 'A row of a model got another answer in a micro-batch than alone: earlier results may be wrong.',
       metric: metric('BatchMismatch'),
-      ...ONCE,
       blamesVersion: true,
     },
     ...compute.alarms,

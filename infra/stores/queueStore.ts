@@ -97,7 +97,6 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
             description: `A result has been on a result queue for ${uncollectedSeconds} s. Look for the consumer that has stopped.`,
             metric: oldestMessageAge(queues),
             threshold: uncollectedSeconds,
-            periods: 1,
           },
         ],
         graphs: [
