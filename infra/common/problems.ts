@@ -47,14 +47,19 @@ export function known<T>(value: T): T | undefined {
   return Token.isUnresolved(value) ? undefined : value;
 }
 
-export function shown(value: unknown, unit = ''): string {
-  return Token.isUnresolved(value) ? 'a token' : `${value}${unit}`;
+export function shown(value: unknown): string {
+  return Token.isUnresolved(value) ? 'a token' : `${value}`;
 }
 
 /** Returns true if both values are known and the first is larger. */
 export function exceeds(value: number | undefined, limit: number | undefined): boolean {
   const [amount, most] = [known(value), known(limit)];
   return amount !== undefined && most !== undefined && amount > most;
+}
+
+/** Returns true if both values are known and not the same. */
+export function differ(one: string | number | undefined, other: string | number | undefined): boolean {
+  return known(one) !== undefined && known(other) !== undefined && one !== other;
 }
 
 /** Returns a problem if a number is not whole or not in the range. Tokens and undefined pass. */
@@ -81,12 +86,12 @@ export function unknownAtSynth(name: string, ...values: readonly unknown[]): Pro
 export const GOT_TOKEN = 'expected a value that is known at synth, got a token; write it out';
 
 /**
- * Adds a warning at synth. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.
+ * Adds a warning at synth if there is a problem. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.
  *
  * @param id without the prefix `batchscore:`
  * @param context to silence only some warnings of an ID, with
  * `Validations.of(scoring).acknowledge({ id, reason, where })`
  */
-export function warn(scope: Construct, id: string, message: string, context?: Readonly<Record<string, string>>): void {
-  Annotations.of(scope).addWarningV2(`batchscore:${id}`, message, context && { context });
+export function warn(scope: Construct, id: string, problem: Problem, context?: Readonly<Record<string, string>>): void {
+  if (problem !== undefined) Annotations.of(scope).addWarningV2(`batchscore:${id}`, problem, context && { context });
 }

@@ -21,10 +21,11 @@ import { Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { capitalized } from '../stores/queueStore.ts';
+import type { CreatedStore } from '../stores/resultStore.ts';
 import { Channels } from './channels.ts';
 import { checkPlan, warnOfPlan } from './checks.ts';
 import { type DeploymentPlan, makePlan } from './plan.ts';
-import type { BatchScoringProps, ResultStores } from './props.ts';
+import type { BatchScoringProps } from './props.ts';
 
 /**
  * Scores messages with ONNX models. Creates request queues and a dead-letter queue, compute that takes batches from
@@ -111,13 +112,13 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
         props.dashboard === false ? undefined : createDashboard(this, subject, Object.values(alarms.byName));
       warnOfPlan(this, props, plan, channels);
 
-      const stores: ResultStores = Object.fromEntries(channels.stores.map(({ prop, resource }) => [prop, resource]));
+      const stores: CreatedStore['resources'] = Object.assign({}, ...channels.stores.map(({ resources }) => resources));
       [this.requestQueue] = channels.requestQueues;
       this.requestQueues = channels.requestQueues;
       this.urgentQueue = channels.urgentQueue;
       this.deadLetterQueue = channels.deadLetterQueue;
       this.resultQueue = stores.resultQueue;
-      this.clientQueues = Object.assign({}, ...channels.stores.map(({ clientQueues }) => clientQueues));
+      this.clientQueues = stores.clientQueues ?? {};
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
       this.payloadBucket = channels.payloadBucket;

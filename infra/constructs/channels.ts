@@ -79,12 +79,10 @@ export class Channels {
       region: Stack.of(scope).region,
     };
     this.settings = {
-      requestQueueUrls: urls,
-      urgentQueueUrl: urgentQueue?.queueUrl,
-      results: results.join(','),
+      ...this.clientOptions,
       ...Object.assign({}, ...stores.map(({ settings }) => settings)),
-      payloadBucket: payloadBucket.bucketName,
-      payloadPrefix: payloadPrefix || undefined,
+      requestQueueUrls: urls,
+      results: results.join(','),
       maxReceiveCount: deadLetterQueue && plan.maxReceiveCount,
       capturePercent: capture?.percent,
       captureBucket: captureBucket?.bucketName,

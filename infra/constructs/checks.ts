@@ -1,4 +1,3 @@
-import { type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { mappingProblems, SHARDS } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
@@ -8,15 +7,16 @@ import {
   deadLettersOf,
   type Existing,
   hasNoRedrive,
-  isKeyUnknown,
   otherAccount,
   otherRegion,
   redriveOf,
   secondsOfQueue,
+  unknownKey,
 } from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
 import {
   brokenOf,
+  differ,
   exceeds,
   known,
   onlyWithNew,
@@ -87,7 +87,7 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
 
 const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
-function joinedProblems({ environment = {} }: Props, plan: DeploymentPlan): Problem[] {
+function joinedProblems({ environment = {}, stores: given = {} }: Props, plan: DeploymentPlan): Problem[] {
   const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -113,8 +113,8 @@ function joinedProblems({ environment = {} }: Props, plan: DeploymentPlan): Prob
         'name where results should go',
     ],
     ...stores.map(
-      ({ name, prop, given }): Rule => [
-        given !== undefined && !results.includes(name),
+      ({ name, prop }): Rule => [
+        given[prop] !== undefined && !results.includes(name),
         `stores.${prop}: expected ${name} among the results where one is given, got ${results.join(',')}; ` +
           `add ${name} or leave out ${prop}`,
       ],
@@ -187,7 +187,7 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
           'visibility timeout or lower timeout',
       ],
       [
-        exceeds(redrive?.maxReceiveCount, maxReceiveCount) || exceeds(maxReceiveCount, redrive?.maxReceiveCount),
+        differ(redrive?.maxReceiveCount, maxReceiveCount),
         `maxReceiveCount: expected ${redrive?.maxReceiveCount}, as the given request queue has it, got ${maxReceiveCount}; ` +
           "leave it out, or change the queue's",
       ],
@@ -293,26 +293,23 @@ function overlap(one: string, other: string | undefined): boolean {
 interface Given {
   readonly name: string;
   readonly resource: Existing | undefined;
-  /** @default the resource's own */
-  readonly place?: ResourceEnvironment | undefined;
   /** Reason why it must be in the stack's account. @default it may be in any */
-  readonly ownAccount?: string;
-  /** Way to import one with its key. */
-  readonly importWith: string;
+  readonly ownAccount?: string | undefined;
 }
 
-const QUEUE = 'Queue.fromQueueAttributes and keyArn';
-const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
 const NOTIFIES = 'the stack sets its notifications';
 
 /** Returns the existing queues, tables and buckets. */
-function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, stores }: DeploymentPlan): Given[] {
+function existingOf(
+  { requestQueue, payloadBucket, stores: given }: Props,
+  { capture, jobs, stores }: DeploymentPlan,
+): Given[] {
   return [
-    { name: 'requestQueue', resource: requestQueue?.queue, importWith: QUEUE },
-    ...stores.map(({ prop, given, ...store }) => ({ ...store, name: `stores.${prop}`, resource: given })),
-    { name: 'payloadBucket', resource: payloadBucket, importWith: BUCKET },
-    { name: 'capture.bucket', resource: capture?.bucket, importWith: BUCKET },
-    { name: 'jobs.bucket', resource: jobs?.bucket, importWith: BUCKET, ownAccount: NOTIFIES },
+    { name: 'requestQueue', resource: requestQueue?.queue },
+    ...stores.map(({ prop, ownAccount }) => ({ name: `stores.${prop}`, resource: given?.[prop], ownAccount })),
+    { name: 'payloadBucket', resource: payloadBucket },
+    { name: 'capture.bucket', resource: capture?.bucket },
+    { name: 'jobs.bucket', resource: jobs?.bucket, ownAccount: NOTIFIES },
   ];
 }
 
@@ -324,37 +321,27 @@ function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, sto
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
 function placeProblems(scope: Construct, props: Props, plan: DeploymentPlan): Problem[] {
-  const { region, account } = Stack.of(scope);
   return [
-    ...existingOf(props, plan).flatMap(({ name, resource, place = resource?.env, ownAccount }) => [
-      otherRegion(name, region, place),
-      ownAccount && otherAccount(name, account, place, ownAccount),
+    ...existingOf(props, plan).flatMap(({ name, resource, ownAccount }) => [
+      otherRegion(scope, name, resource),
+      ownAccount && otherAccount(scope, name, resource, ownAccount),
     ]),
-    otherRegion('encryptionKey', region, props.encryptionKey?.env),
-    otherRegion('models.bucket', region, plan.models.s3?.bucketOfUri?.env),
-    plan.compute.feed === 'worker' ? undefined : otherRegion('image', region, props.image?.repository.env),
+    otherRegion(scope, 'encryptionKey', props.encryptionKey),
+    otherRegion(scope, 'models.bucket', plan.models.s3?.bucketOfUri),
+    plan.compute.feed === 'worker' ? undefined : otherRegion(scope, 'image', props.image?.repository),
   ];
 }
 
 /** Warns of settings that work, but may fail later or cost more than necessary. */
 export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan, channels: Channels): void {
   warnOfQueue(scope, plan, channels);
-  const { account } = Stack.of(scope);
-  // The CDK cannot change a policy in another account, so their owner must grant access.
-  const toldOwner = `have its owner let account ${account} use it in its policy, and deploy then`;
-  const warnOfOther = (name: string, place: ResourceEnvironment | undefined) => {
-    const problem = otherAccount(name, account, place, 'the CDK cannot change the policy of others', toldOwner);
-    if (problem !== undefined) warn(scope, 'otherAccount', problem, { resource: name });
-  };
-  warnOfOther('encryptionKey', props.encryptionKey?.env);
-  for (const { name, resource, place = resource?.env, importWith } of existingOf(props, plan)) {
-    warnOfOther(name, place);
-    if (!isKeyUnknown(resource)) continue;
-    const message =
-      `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
-      `own, import it with ${importWith}`;
-    warn(scope, 'unknownKey', message, { resource: name });
+  const because = 'the CDK cannot change the policy of others';
+  const askOwner = (account: string) => `have its owner let account ${account} use it in its policy, and deploy then`;
+  const existing = existingOf(props, plan);
+  for (const { name, resource } of [{ name: 'encryptionKey', resource: props.encryptionKey }, ...existing]) {
+    warn(scope, 'otherAccount', otherAccount(scope, name, resource, because, askOwner), { resource: name });
   }
+  for (const { name, resource } of existing) warn(scope, 'unknownKey', unknownKey(name, resource), { resource: name });
 }
 
 /**

@@ -1,7 +1,7 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { RemovalPolicy } from 'aws-cdk-lib/core';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
-import type { SettingName } from '../../lambda/settings.ts';
+import type { SettingName, Store } from '../../lambda/settings.ts';
 import { DEFAULT_SECONDS, redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
@@ -9,7 +9,12 @@ import { bytesOf, daysOf, millisecondsOf, secondsOf } from '../common/units.ts';
 import { type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { type BatchScoringProps, STORE_PLANS, type Tuning } from './props.ts';
+import { bucketStore } from '../stores/bucketStore.ts';
+import { queueStore } from '../stores/queueStore.ts';
+import { tableStore } from '../stores/tableStore.ts';
+import type { BatchScoringProps, Tuning } from './props.ts';
+
+const STORE_PLANS = { queue: queueStore, table: tableStore, bucket: bucketStore } satisfies Record<Store, unknown>;
 
 /** Default expiry of payloads and samples. */
 const EXPIRY_DAYS = 30;

@@ -123,7 +123,7 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
   return [
     ...(deadLetters === undefined ? [] : [deadLetters]),
     ...(oldestUrgent === undefined ? [] : [oldestUrgent]),
-    ...stores.flatMap(({ alarms }) => alarms),
+    ...stores.flatMap(({ alarms = [] }) => alarms),
     {
       id: 'OldestMessage',
       description: `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s.`,

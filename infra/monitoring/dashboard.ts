@@ -11,7 +11,7 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
   const { serviceName, batching, stores, compute, jobs } = subject;
   const rows = [
     queueGraphs(subject),
-    ...stores.map(({ graphs }) => graphs),
+    ...stores.map(({ graphs = [] }) => graphs),
     ...hostGraphs(serviceName, batching.batchSize),
     [...compute.graphs, ...(compute.measuresGpus ? [gpuGraph(serviceName)] : [])],
     jobs?.graphs ?? [],

@@ -10,11 +10,6 @@ import { brokenOf, outside, type Rule, unknownAtSynth } from '../common/problems
 import { SECONDS_A_DAY } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
-export interface QueueStores {
-  /** Queue of the same kind as the request queue, FIFO or standard. */
-  readonly resultQueue?: IQueue | undefined;
-}
-
 export interface QueueStoreProps {
   /** Names of clients, at most 9. Each gets a new result queue, in addition to the first. @default none */
   readonly clientQueues?: readonly string[];
@@ -26,7 +21,7 @@ export interface QueueStoreProps {
 const RESULT_DAYS = 14;
 
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
-export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
+export function queueStore(props: QueueStoreProps, context: StoreContext): StorePlan {
   const { results, stores, fifo } = context;
   const { resultQueue: given } = stores;
   const { clientQueues } = props;
@@ -44,9 +39,6 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
   return {
     name: 'queue',
     prop: 'resultQueue',
-    given,
-    place: given?.env,
-    importWith: 'Queue.fromQueueAttributes and keyArn',
     problems: [
       tokens,
       outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
@@ -82,15 +74,12 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
       const clientQueues = clients.map((name) => [name, create(`Results${capitalized(name)}`)] as const);
       const queues = [queue, ...clientQueues.map(([, created]) => created)] as const;
       return {
-        prop: 'resultQueue',
-        resource: queue,
-        clientQueues: Object.fromEntries(clientQueues),
+        resources: { resultQueue: queue, clientQueues: Object.fromEntries(clientQueues) },
+        clientOptions: { resultQueueUrl: queue.queueUrl },
         settings: {
-          resultQueueUrl: queue.queueUrl,
           clientQueueUrls: clientQueues.map(([, { queueUrl }]) => queueUrl).join(',') || undefined,
           resultsPerMessage,
         },
-        clientOptions: { resultQueueUrl: queue.queueUrl },
         alarms: [
           {
             id: 'UncollectedResults',
