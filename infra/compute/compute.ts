@@ -56,7 +56,11 @@ export interface ComputeForm<Created extends Compute = Compute> {
   create(scope: Construct, wiring: Wiring): Created;
 }
 
+/** What the computes of a deployment share. */
 export interface Wiring {
+  /** Compute that scores messages. Functions that score jobs have its image and its room for models. */
+  readonly compute: ComputeForm;
+  readonly serviceName: string;
   readonly image: ContainerImage;
   /** Location of the models. Models in a file system are mounted. */
   readonly models: ModelPlace;
@@ -112,30 +116,12 @@ export function queueCount({ shards, urgent }: Batching): number {
   return shards + Number(urgent);
 }
 
-/** Defaults by kind of queue. A FIFO queue delivers at most ten records and has no window. */
-const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
-
-export function withDefaults(given: Partial<Batching>): Batching {
-  const { fifo = false, shards = 1, urgent = false } = given;
-  const { batchSize, windowSeconds } = fifo ? DEFAULTS.fifo : DEFAULTS.standard;
-  return {
-    fifo,
-    shards,
-    urgent,
-    batchSize: given.batchSize ?? batchSize,
-    windowSeconds: given.windowSeconds ?? windowSeconds,
-  };
-}
-
 /** Returns the environment variables of the settings that are given, by their names in the catalogue. */
 export function environmentOf(values: Readonly<Record<string, unknown>>): Record<string, string> {
+  // The environment does not take a token that is a number.
+  const textOf = (value: unknown) => (typeof value === 'number' ? Tokenization.stringifyNumber(value) : String(value));
   const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
   return Object.fromEntries(given.map(([name, { variable }]) => [variable, textOf(values[name])]));
-}
-
-/** Returns a value as text. The environment does not take a token that is a number. */
-function textOf(value: unknown): string {
-  return typeof value === 'number' ? Tokenization.stringifyNumber(value) : String(value);
 }
 
 /**

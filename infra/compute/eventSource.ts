@@ -10,6 +10,7 @@ import {
   MAXIMUM_CONCURRENCY,
   withoutWindow,
 } from '../../lambda/core/limits.ts';
+import { allow } from '../common/grants.ts';
 import { type Graph, together } from '../common/metrics.ts';
 import { brokenOf, exceeds, known, outside, type Problem, shown } from '../common/problems.ts';
 import { type Batching, queueCount, type Wiring, warnOfMessagesInFlight } from './compute.ts';
@@ -84,7 +85,7 @@ export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: C
  */
 export function grantSwitch(grantee: IGrantable, target: IFunction, mappings: readonly EventSourceMapping[]): Grant {
   const resourceArns = mappings.map(({ eventSourceMappingArn }) => eventSourceMappingArn);
-  const look = Grant.addToPrincipal({ grantee, actions: ['lambda:GetEventSourceMapping'], resourceArns });
+  const look = allow(grantee, ['lambda:GetEventSourceMapping'], resourceArns);
   const update = Grant.addToPrincipal({
     grantee,
     actions: ['lambda:UpdateEventSourceMapping'],

@@ -81,11 +81,6 @@ export interface ScoringFunctionOptions extends FunctionResources {
   readonly currentVersionOptions?: VersionOptions;
 }
 
-export type FunctionWiring = Omit<
-  Wiring,
-  'batching' | 'requestQueues' | 'visibilityTimeoutSeconds' | 'eventSourceEnabled'
->;
-
 /**
  * Creates a function of the image, for both kinds of Lambda compute and for jobs. Its role may only write the log. The
  * caller grants the other permissions.
@@ -93,7 +88,7 @@ export type FunctionWiring = Omit<
 export function createScoringFunction(
   scope: Construct,
   options: ScoringFunctionOptions,
-  wiring: FunctionWiring,
+  wiring: Wiring,
 ): DockerImageFunction {
   const { network = {}, command, does = 'scores records from SQS in batches', ephemeralStorageMb } = options;
   const { efs } = wiring.models;

@@ -6,7 +6,7 @@ import { DEFAULT_SECONDS, redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
 import { bytesOf, daysOf, millisecondsOf, secondsOf } from '../common/units.ts';
-import { type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
+import type { Batching, Compute, ComputeForm } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
 import { bucketStore } from '../stores/bucketStore.ts';
@@ -15,6 +15,9 @@ import { tableStore } from '../stores/tableStore.ts';
 import type { BatchScoringProps, Tuning } from './props.ts';
 
 const STORE_PLANS = { queue: queueStore, table: tableStore, bucket: bucketStore } satisfies Record<Store, unknown>;
+
+/** Defaults by kind of queue. A FIFO queue delivers at most ten records and has no window. */
+const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
 
 /** Default expiry of payloads and samples. */
 const EXPIRY_DAYS = 30;
@@ -25,14 +28,16 @@ export type DeploymentPlan = ReturnType<typeof makePlan>;
 export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm) {
   const { requestQueue: existing, results = ['queue'], stores = {}, capture } = props;
   refuse([unknownAtSynth('shards', props.shards), unknownAtSynth('results', results, ...results)]);
-  const batching = withDefaults({
-    batchSize: props.batchSize,
-    windowSeconds: secondsOf('window', props.window),
-    fifo: existing?.queue.fifo ?? props.fifo,
-    shards: props.shards,
-    urgent: props.urgent,
-  });
-  const context = { results, stores, fifo: batching.fifo };
+  const fifo = existing?.queue.fifo ?? props.fifo ?? false;
+  const byKind = fifo ? DEFAULTS.fifo : DEFAULTS.standard;
+  const batching: Batching = {
+    fifo,
+    shards: props.shards ?? 1,
+    urgent: props.urgent ?? false,
+    batchSize: props.batchSize ?? byKind.batchSize,
+    windowSeconds: secondsOf('window', props.window) ?? byKind.windowSeconds,
+  };
+  const context = { results, stores, fifo };
   const timeToScore = compute.timeoutSeconds + (compute.wakeSeconds ?? 0);
   const latencyTargetSeconds =
     secondsOf('latencyTarget', props.latencyTarget) ?? Math.ceil(batching.windowSeconds + timeToScore);

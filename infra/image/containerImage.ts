@@ -4,7 +4,16 @@ import { DockerImageAsset, type DockerImageAssetOptions, Platform } from 'aws-cd
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { brokenOf, known, type Problem, refuse, refusing, shown, ValidationError } from '../common/problems.ts';
+import {
+  brokenOf,
+  known,
+  oneOf,
+  type Problem,
+  refuse,
+  refusing,
+  unknownAtSynth,
+  ValidationError,
+} from '../common/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
 import { hasGpu, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
@@ -25,8 +34,6 @@ export interface ImageTarget {
   /** Memory and disk for models. @default unknown: model sizes are not checked */
   readonly room?: Room;
 }
-
-const ARCHITECTURES = ['arm64', 'x86_64'] as const;
 
 /** Options of the image's build that the construct does not set itself. */
 export type ImageBuild = Omit<DockerImageAssetOptions, 'file' | 'target' | 'platform'>;
@@ -72,7 +79,9 @@ function buildImage(
   imageBuild: ImageBuild | undefined,
   { stage, architecture }: ImageTarget,
 ): ContainerImage {
-  const name = nameOf(architecture);
+  const { name: given } = architecture;
+  refuse([unknownAtSynth('architecture', given), oneOf('architecture', given, ['arm64', 'x86_64'])]);
+  const name = given === 'arm64' ? 'arm64' : 'x86_64';
   // As in the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
   const isNeeded = Stack.of(scope).bundlingRequired;
   const missing = isNeeded ? runtimeProblem({ architecture: name, stage }) : undefined;
@@ -94,14 +103,6 @@ function buildImage(
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (isStaged && absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };
-}
-
-function nameOf({ name }: Architecture): (typeof ARCHITECTURES)[number] {
-  const known = ARCHITECTURES.find((architecture) => architecture === name);
-  if (known !== undefined) return known;
-  throw new ValidationError(
-    `architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${shown(name)}; take one of them`,
-  );
 }
 
 /**

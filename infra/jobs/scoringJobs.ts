@@ -1,7 +1,7 @@
 import { MathExpression } from 'aws-cdk-lib/aws-cloudwatch';
 import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
-import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Bucket, EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { LambdaDestination } from 'aws-cdk-lib/aws-s3-notifications';
@@ -18,25 +18,14 @@ import { Construct } from 'constructs';
 import { JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
 import { createBucket, createLogGroup } from '../common/created.ts';
-import { combine, grantObjects, grantPut, grantRead, grantTell } from '../common/grants.ts';
+import { allow, combine, grantObjects, grantPut, grantRead, grantTell } from '../common/grants.ts';
 import { type AlarmCondition, AT_MOST, type Graph, PERIOD, SUM, scoringMetric } from '../common/metrics.ts';
 import { grantModels } from '../common/models.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
-import type { ComputeForm } from '../compute/compute.ts';
-import {
-  createScoringFunction,
-  type FunctionWiring,
-  functionGraph,
-  type ScoringFunctionOptions,
-} from '../compute/scoringFunction.ts';
+import type { Wiring } from '../compute/compute.ts';
+import { createScoringFunction, functionGraph, type ScoringFunctionOptions } from '../compute/scoringFunction.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
-
-interface JobWiring extends FunctionWiring {
-  /** Compute that scores messages. Jobs have the same image and the same room for models. */
-  readonly compute: ComputeForm;
-  readonly serviceName: string;
-}
 
 /**
  * Memory of the control function. Ending a job reads a report of each piece, and a whole vCPU is ten times as fast at
@@ -63,14 +52,14 @@ export class Jobs extends Construct {
   /** Client library's options for jobs, by name. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #settings: JobSettings;
-  readonly #wiring: JobWiring;
+  readonly #wiring: Wiring;
   /** The state machine's name comes from the construct's path, so that two deployments in a stack differ. */
   readonly #name: string;
   readonly #arn: string;
   /** ARN patterns of its executions, and of the children of its map. */
   readonly #executions: readonly [own: string, children: string];
 
-  constructor(scope: Construct, id: string, settings: JobSettings, wiring: JobWiring) {
+  constructor(scope: Construct, id: string, settings: JobSettings, wiring: Wiring) {
     super(scope, id);
     this.#settings = settings;
     // A separate service name keeps the rows and errors of jobs out of the alarms on messages.
@@ -257,10 +246,6 @@ export class Jobs extends Construct {
     allow(this.controlFunction, ['states:DescribeExecution'], [this.#executions[0]]);
     acknowledgeWildcard(this, this.#executions[0], 'executions');
   }
-}
-
-function allow(grantee: IGrantable, actions: string[], resources: readonly string[]): Grant {
-  return Grant.addToPrincipal({ grantee, actions, resourceArns: [...resources] });
 }
 
 /** Variables that the scoring function takes from the host. It has its own service name. */
