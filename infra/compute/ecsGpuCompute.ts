@@ -108,13 +108,17 @@ function gpuTaskProblems(settings: Settings): Problem[] {
     outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
     ...brokenOf([
       [
-        gpuCount > 1 && instanceTypes === undefined,
-        `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
-          'name types with so many GPUs, such as g5.12xlarge with 4',
+        gpuCount > 1 && (instanceTypes === undefined || instanceTypes.every((type) => ONE_GPU.test(type))),
+        `instanceTypes: expected one with ${gpuCount} GPUs, because a task has all of its GPUs from one instance, got ` +
+          `${instanceTypes?.join(', ') ?? 'none, and those that are taken otherwise have one'}; name types with so many GPUs, such as ` +
+          'g5.12xlarge with 4, or lower gpuCount',
       ],
     ]),
   ];
 }
+
+/** Sizes with one GPU, in all families of `kernelProblems`. */
+const ONE_GPU = /\.(x|2x|4x|8x|16x)large$/;
 
 const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
 
