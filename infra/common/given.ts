@@ -83,10 +83,10 @@ export function unknownKey(name: string, resource: Existing | undefined): Proble
 export function otherRegion(scope: Construct, name: string, resource: IResource | undefined): Problem {
   const { region } = Stack.of(scope);
   const place = placeOf(resource);
-  if (!differ(place?.region, region)) return undefined;
   return (
+    differ(place?.region, region) &&
     `${name}: expected one in the region of the stack, ${region}, because hosts use what is in their own region ` +
-    `alone, got one in ${place?.region}; give one of ${region}, or deploy the stack to ${place?.region}`
+      `alone, got one in ${place?.region}; give one of ${region}, or deploy the stack to ${place?.region}`
   );
 }
 
@@ -100,10 +100,10 @@ export function otherAccount(
 ): Problem {
   const { account } = Stack.of(scope);
   const place = placeOf(resource);
-  if (!differ(place?.account, account)) return undefined;
   return (
+    differ(place?.account, account) &&
     `${name}: expected one in the account of the stack, ${account}, because ${because}, ` +
-    `got one in ${place?.account}; ${cureFor(account)}`
+      `got one in ${place?.account}; ${cureFor(account)}`
   );
 }
 

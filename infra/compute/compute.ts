@@ -137,11 +137,9 @@ export function warnOfMessagesInFlight(
   cure: string,
 ): void {
   const messages = (known(batchSize) ?? 0) * (batches ?? 0);
-  if (messages <= MESSAGES_IN_FLIGHT) return;
-  warn(
-    scope,
-    'messagesInFlight',
+  const problem =
+    messages > MESSAGES_IN_FLIGHT &&
     `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
-      `got ${batchSize} × ${batches} batches = ${messages}; lower batchSize, ${cure}, or raise shards`,
-  );
+      `got ${batchSize} × ${batches} batches = ${messages}; lower batchSize, ${cure}, or raise shards`;
+  warn(scope, 'messagesInFlight', problem);
 }

@@ -80,9 +80,8 @@ function fargateProblems(vcpus: number, memoryMb: number, ephemeralStorageMb: nu
   const [min, max, step] = range;
   return [
     outside('ephemeralStorageSize', ephemeralStorageMb && ephemeralStorageMb / MIB_PER_GIB, STORAGE_GIB, 'GiB'),
-    memory < min || memory > max || memory % step !== 0
-      ? `memorySize: expected ${min} to ${max} GiB in steps of ${step} with ${vcpus} vCPUs, got ${memory}; change one of the two`
-      : undefined,
+    (memory < min || memory > max || memory % step !== 0) &&
+      `memorySize: expected ${min} to ${max} GiB in steps of ${step} with ${vcpus} vCPUs, got ${memory}; change one of the two`,
   ];
 }
 

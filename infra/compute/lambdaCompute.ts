@@ -10,7 +10,7 @@ import type { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU } from '../../lambda/core/limits.ts';
 import { acknowledgeManagedPolicy } from '../common/nag.ts';
-import { brokenOf, exceeds, known, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { exceeds, known, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { mebibytesOf, minutesOf, secondsOf } from '../common/units.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
 import { CONCURRENCY, type Concurrency, concurrencyProblems, minVisibility } from './eventSource.ts';
@@ -60,14 +60,10 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       outside('timeout', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS, 'seconds'),
       ...concurrencyProblems(options, batching),
       outside('provisionedConcurrency', provisionedConcurrency, CONCURRENCY),
-      ...brokenOf([
-        [
-          exceeds(provisionedConcurrency, options.reservedConcurrency),
-          `provisionedConcurrency: expected at most reservedConcurrency, ${options.reservedConcurrency}, got ` +
-            `${provisionedConcurrency}; lower it, or raise reservedConcurrency`,
-        ],
-      ]),
-      ...routingProblems(trafficRouting),
+      exceeds(provisionedConcurrency, options.reservedConcurrency) &&
+        `provisionedConcurrency: expected at most reservedConcurrency, ${options.reservedConcurrency}, got ` +
+          `${provisionedConcurrency}; lower it, or raise reservedConcurrency`,
+      routingProblem(trafficRouting),
       ...networkProblems(options, 'functions'),
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
@@ -105,21 +101,19 @@ function shiftInSteps(scope: Construct, alias: Alias, trafficRouting: TrafficRou
 /** Two periods of the alarms that roll a deployment back. */
 const MIN_MINUTES = 10;
 
-/** Returns problems with a shift that the alarms cannot undo in time. */
-function routingProblems(trafficRouting: TrafficRouting | undefined): Problem[] {
-  if (trafficRouting === undefined) return [];
+/** Returns a problem with a shift that the alarms cannot undo in time. */
+function routingProblem(trafficRouting: TrafficRouting | undefined): Problem {
+  if (trafficRouting === undefined) return undefined;
   const { interval, percentage } = stepsOf(trafficRouting);
   const token = unknownAtSynth('trafficRouting.percentage', percentage);
-  if (token !== undefined) return [token];
+  if (token) return token;
   const steps = trafficRouting instanceof TimeBasedLinearTrafficRouting ? Math.ceil(100 / percentage) - 1 : 1;
   const minutes = (minutesOf('trafficRouting.interval', interval) ?? 0) * steps;
-  return brokenOf([
-    [
-      minutes < MIN_MINUTES,
-      `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of ` +
-        `the alarms that undo a deployment, got ${minutes}; raise it, or leave trafficRouting out for all at once`,
-    ],
-  ]);
+  return (
+    minutes < MIN_MINUTES &&
+    `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of ` +
+      `the alarms that undo a deployment, got ${minutes}; raise it, or leave trafficRouting out for all at once`
+  );
 }
 
 /** Returns the percent of the invocations that a new version gets first. 100 if it takes over immediately. */

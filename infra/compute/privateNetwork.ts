@@ -20,7 +20,7 @@ import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
 import { createLogGroup, type LogGroupOptions } from '../common/created.ts';
 import { arnOfEvents } from '../common/grants.ts';
-import { brokenOf, type Problem, type Rule, warn } from '../common/problems.ts';
+import { type Problem, warn } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
 
 export interface Network {
@@ -101,19 +101,18 @@ export function networkProblems(
   prefix = '',
 ): Problem[] {
   const parts = Object.entries({ subnets, securityGroups });
-  return brokenOf([
+  return [
     ...parts.map(
-      ([name, part]): Rule => [
-        part !== undefined && vpc === undefined,
+      ([name, part]) =>
+        part !== undefined &&
+        vpc === undefined &&
         `${prefix}${name}: expected ${prefix}vpc with it, got none; give the network that it belongs to`,
-      ],
     ),
-    [
-      privateHosts !== undefined && vpc?.selectSubnets(subnets).hasPublic === true,
+    privateHosts !== undefined &&
+      vpc?.selectSubnets(subnets).hasPublic === true &&
       `${prefix}subnets: expected private ones, because ${privateHosts} get no public address and would reach nothing, ` +
         'got public ones; give private subnets',
-    ],
-  ]);
+  ];
 }
 
 const HTTPS = Port.tcp(443);

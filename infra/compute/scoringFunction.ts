@@ -31,7 +31,7 @@ import { roleGiven } from '../common/given.ts';
 import { type AlarmCondition, type Graph, PERIOD, SUM } from '../common/metrics.ts';
 import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
 import { acknowledgeWildcard } from '../common/nag.ts';
-import { brokenOf, known, refuse } from '../common/problems.ts';
+import { known, refuse } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
 import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
 import { createHostGroup, type FunctionNetwork, type MainService, warnOfIsolation } from './privateNetwork.ts';
@@ -255,10 +255,11 @@ const MAX_ENVIRONMENT_BYTES = 4096;
 function fittingEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   const texts = Object.entries(environment).flatMap(([name, value]) => [name, known(value) ?? '']);
   const bytes = Buffer.byteLength(texts.join(''));
-  const got = `expected names and values of at most ${MAX_ENVIRONMENT_BYTES} bytes, with those that the construct sets, got ${bytes}`;
-  refuse(
-    brokenOf([[bytes > MAX_ENVIRONMENT_BYTES, `environment: ${got}; put long values into a parameter or an object`]]),
-  );
+  refuse([
+    bytes > MAX_ENVIRONMENT_BYTES &&
+      `environment: expected names and values of at most ${MAX_ENVIRONMENT_BYTES} bytes, with those that the construct sets, got ` +
+        `${bytes}; put long values into a parameter or an object`,
+  ]);
   return { ...environment };
 }
 

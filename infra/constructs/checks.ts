@@ -14,19 +14,7 @@ import {
   unknownKey,
 } from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
-import {
-  brokenOf,
-  differ,
-  exceeds,
-  known,
-  onlyWithNew,
-  outside,
-  type Problem,
-  type Rule,
-  refuse,
-  shown,
-  warn,
-} from '../common/problems.ts';
+import { differ, exceeds, known, onlyWithNew, outside, type Problem, refuse, shown, warn } from '../common/problems.ts';
 import { type Compute, queueCount } from '../compute/compute.ts';
 import { hasGpu } from '../image/stageImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
@@ -78,9 +66,8 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
     outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
     outside('payloadExpiry', plan.payloadExpiryDays, EXPIRY_DAYS, 'days'),
     outside('capture.expiry', capture?.expiryDays, EXPIRY_DAYS, 'days'),
-    percent >= min && percent <= max
-      ? undefined
-      : `capture.percent: expected ${expected}, got ${percent}; choose one in that range`,
+    (percent < min || percent > max) &&
+      `capture.percent: expected ${expected}, got ${percent}; choose one in that range`,
     ...ofTuning,
   ];
 }
@@ -96,49 +83,37 @@ function joinedProblems({ environment = {}, stores: given = {} }: Props, plan: D
   const ours = Object.keys(environment).filter(
     (name) => name.startsWith(CONFIG_PREFIX) || name === RUNTIME_TELEMETRY_OFF,
   );
-  return brokenOf([
-    [
-      latencyTargetSeconds <= windowSeconds,
+  return [
+    latencyTargetSeconds <= windowSeconds &&
       `latencyTarget: expected more than the window of ${windowSeconds} seconds, got ${latencyTargetSeconds}; ` +
         'raise it or shorten the window',
-    ],
-    [
-      exceeds(latencyTargetSeconds + 1, plan.retentionSeconds),
+    exceeds(latencyTargetSeconds + 1, plan.retentionSeconds) &&
       `latencyTarget: expected less than the ${plan.retentionSeconds} seconds that SQS keeps requests, because its alarm would ` +
         `never go off, got ${latencyTargetSeconds}; lower it, or raise the retention of the request queue`,
-    ],
-    [
-      !areStores || new Set(results).size < results.length,
+    (!areStores || new Set(results).size < results.length) &&
       `results: expected one or more of ${STORES.join(', ')}, each once, got ${results.join(',') || 'none'}; ` +
         'name where results should go',
-    ],
     ...stores.map(
-      ({ name, prop }): Rule => [
-        given[prop] !== undefined && !results.includes(name),
+      ({ name, prop }) =>
+        given[prop] !== undefined &&
+        !results.includes(name) &&
         `stores.${prop}: expected ${name} among the results where one is given, got ${results.join(',')}; ` +
           `add ${name} or leave out ${prop}`,
-      ],
     ),
-    [
-      compute.timeoutSeconds * 1000 <= marginMs,
+    compute.timeoutSeconds * 1000 <= marginMs &&
       `timeout: expected more than the deadline margin of ${marginMs} ms, ` +
         `got ${compute.timeoutSeconds} s; raise it or lower tuning.deadlineMargin`,
-    ],
-    [
-      GPU_PROVIDERS.test(known(tuning.providers) ?? '') && !mayUseGpu,
+    GPU_PROVIDERS.test(known(tuning.providers) ?? '') &&
+      !mayUseGpu &&
       `tuning.providers: expected none that needs a GPU, because compute ${compute.kind} has none, got ${tuning.providers}; ` +
         'leave it out, take lambdaGpuCompute() or ecsGpuCompute(), or set tuning.allowProviderFallback',
-    ],
-    [
-      plan.tracing && compute.feed === 'worker',
+    plan.tracing &&
+      compute.feed === 'worker' &&
       `tracing: expected false with compute ${compute.kind}, whose workers have no daemon of X-Ray beside them, got true; leave it out`,
-    ],
-    [
-      ours.length > 0,
+    ours.length > 0 &&
       'environment: expected no name that the construct sets itself, ' +
         `got ${ours.join(', ')}; set it with tuning or another prop`,
-    ],
-  ]);
+  ];
 }
 
 const VISIBILITY_SECONDS = { min: 0, max: 43_200 };
@@ -161,51 +136,40 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
     onlyWithNew('queueProps', queueProps, 'request queue', queue === undefined),
     onlyWithNew('deadLetterQueueProps', deadLetterQueueProps, 'dead-letter queue', queue === undefined),
     outside('requestQueue.visibilityTimeout', visibility, VISIBILITY_SECONDS, 'seconds'),
-    ...brokenOf([
-      [
-        queueProps?.queueName !== undefined && queueCount(batching) > 1,
-        `queueProps.queueName: expected none with ${queueCount(batching)} request queues, each of which has a name of its own, ` +
-          `got ${shown(queueProps?.queueName)}; leave it out`,
-      ],
-      [
-        queueProps?.queueName !== undefined && queueProps.queueName === deadLetterQueueProps?.queueName,
-        `deadLetterQueueProps.queueName: expected another name than queueProps.queueName, got ${queueProps?.queueName}; change one`,
-      ],
-      [
-        queue !== undefined && fifo !== undefined && fifo !== queue.fifo,
-        `fifo: expected ${queue?.fifo}, as the given request queue is, got ${fifo}; leave it out, or import the queue ` +
-          'with Queue.fromQueueAttributes and fifo',
-      ],
-      [
-        visibility !== own,
-        `requestQueue.visibilityTimeout: expected ${own} seconds, as the given request queue has it, got ${visibility}; ` +
-          "give the queue's own, or change the queue's",
-      ],
-      [
-        visibility < least,
-        `requestQueue.visibilityTimeout: expected at least ${least} seconds${why}, got ${visibility}; raise the queue's ` +
-          'visibility timeout or lower timeout',
-      ],
-      [
-        differ(redrive?.maxReceiveCount, maxReceiveCount),
-        `maxReceiveCount: expected ${redrive?.maxReceiveCount}, as the given request queue has it, got ${maxReceiveCount}; ` +
-          "leave it out, or change the queue's",
-      ],
-      [
-        dead !== undefined && redrive !== undefined && redrive.queue.queueArn !== dead.queueArn,
-        `requestQueue.deadLetterQueue: expected ${redrive?.queue.node.path}, where the redrive policy of the request queue ` +
-          `sends messages, got ${dead?.node.path}; leave it out`,
-      ],
-      [
-        dead !== undefined && hasNoRedrive(queue),
-        'requestQueue.deadLetterQueue: expected a request queue with a redrive policy, because SQS moves no message without, ' +
-          `got ${queue?.node.path} with none; give that queue its deadLetterQueue`,
-      ],
-      [
-        jobEvents !== undefined && 'topicArn' in jobEvents && jobEvents.fifo,
-        'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
-      ],
-    ]),
+    queueProps?.queueName !== undefined &&
+      queueCount(batching) > 1 &&
+      `queueProps.queueName: expected none with ${queueCount(batching)} request queues, each of which has a name of its own, ` +
+        `got ${shown(queueProps.queueName)}; leave it out`,
+    queueProps?.queueName !== undefined &&
+      queueProps.queueName === deadLetterQueueProps?.queueName &&
+      `deadLetterQueueProps.queueName: expected another name than queueProps.queueName, got ${queueProps.queueName}; change one`,
+    queue !== undefined &&
+      fifo !== undefined &&
+      fifo !== queue.fifo &&
+      `fifo: expected ${queue.fifo}, as the given request queue is, got ${fifo}; leave it out, or import the queue ` +
+        'with Queue.fromQueueAttributes and fifo',
+    visibility !== own &&
+      `requestQueue.visibilityTimeout: expected ${own} seconds, as the given request queue has it, got ${visibility}; ` +
+        "give the queue's own, or change the queue's",
+    visibility < least &&
+      `requestQueue.visibilityTimeout: expected at least ${least} seconds${why}, got ${visibility}; raise the queue's ` +
+        'visibility timeout or lower timeout',
+    differ(redrive?.maxReceiveCount, maxReceiveCount) &&
+      `maxReceiveCount: expected ${redrive?.maxReceiveCount}, as the given request queue has it, got ${maxReceiveCount}; ` +
+        "leave it out, or change the queue's",
+    dead !== undefined &&
+      redrive !== undefined &&
+      redrive.queue.queueArn !== dead.queueArn &&
+      `requestQueue.deadLetterQueue: expected ${redrive.queue.node.path}, where the redrive policy of the request queue ` +
+        `sends messages, got ${dead.node.path}; leave it out`,
+    dead !== undefined &&
+      hasNoRedrive(queue) &&
+      'requestQueue.deadLetterQueue: expected a request queue with a redrive policy, because SQS moves no message without, ' +
+        `got ${queue?.node.path} with none; give that queue its deadLetterQueue`,
+    jobEvents !== undefined &&
+      'topicArn' in jobEvents &&
+      jobEvents.fifo &&
+      'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
     ...separationProblems(props, batching.fifo),
   ];
 }
@@ -219,18 +183,14 @@ function separationProblems({ requestQueue, stores }: Props, fifo: boolean): Pro
   }).flatMap(([name, queue]) => (queue === undefined ? [] : [{ name, queue }]));
   return given.flatMap(({ name, queue }, index) => {
     const same = given.slice(0, index).find((other) => other.queue.queueArn === queue.queueArn);
-    return brokenOf([
-      [
-        queue.fifo !== fifo,
+    return [
+      queue.fifo !== fifo &&
         `${name}: expected a ${kindOf(fifo)} queue, as the request queue is, got a ${kindOf(!fifo)} queue; give one of the ` +
           'same kind',
-      ],
-      [
-        same !== undefined,
-        `${name}: expected another queue than ${same?.name}, because requests, dead letters and results would be taken for ` +
+      same !== undefined &&
+        `${name}: expected another queue than ${same.name}, because requests, dead letters and results would be taken for ` +
           'each other, got the same; give one of its own',
-      ],
-    ]);
+    ];
   });
 }
 
@@ -262,27 +222,23 @@ function storageProblems(props: Props, plan: DeploymentPlan): Problem[] {
   return [
     onlyWithNew('payloadExpiry', payloadExpiry, 'payload bucket', payloadBucket === undefined),
     onlyWithNew('capture.expiry', props.capture?.expiry, 'capture bucket', capture?.bucket === undefined),
-    ...brokenOf([
-      [
-        keyPrefix !== undefined && shared.length === 0,
-        'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are ' +
-          `shared with nobody, got ${shown(keyPrefix)} without; leave it out`,
-      ],
-      [
-        known(keyPrefix) !== undefined && shared.length > 0 && (keyPrefix === '' || !isKeyPrefix(keyPrefix ?? '')),
-        `keyPrefix: ${EXPECTED_KEY_PREFIX}, got '${keyPrefix}'; change it`,
-      ],
-      [
-        isWithJobs && keys !== undefined && KEYS.some((keysIn) => overlap(keysIn(keys), known(jobs?.inputPrefix))),
-        `keyPrefix: expected keys apart from jobs.inputPrefix, '${jobs?.inputPrefix}', whose objects start jobs, got ` +
-          `'${keys}' in the same bucket; change one of the two`,
-      ],
-      [
-        payloadBucket === undefined && exceeds(pointerDays, plan.payloadExpiryDays),
-        `payloadExpiry: expected at least ${Math.ceil(pointerDays)} days, as long as messages and results may point to ` +
-          `payloads, got ${plan.payloadExpiryDays}; raise it`,
-      ],
-    ]),
+    keyPrefix !== undefined &&
+      shared.length === 0 &&
+      'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are ' +
+        `shared with nobody, got ${shown(keyPrefix)} without; leave it out`,
+    known(keyPrefix) !== undefined &&
+      shared.length > 0 &&
+      (keyPrefix === '' || !isKeyPrefix(keyPrefix ?? '')) &&
+      `keyPrefix: ${EXPECTED_KEY_PREFIX}, got '${keyPrefix}'; change it`,
+    isWithJobs &&
+      keys !== undefined &&
+      KEYS.some((keysIn) => overlap(keysIn(keys), known(jobs?.inputPrefix))) &&
+      `keyPrefix: expected keys apart from jobs.inputPrefix, '${jobs?.inputPrefix}', whose objects start jobs, got ` +
+        `'${keys}' in the same bucket; change one of the two`,
+    payloadBucket === undefined &&
+      exceeds(pointerDays, plan.payloadExpiryDays) &&
+      `payloadExpiry: expected at least ${Math.ceil(pointerDays)} days, as long as messages and results may point to ` +
+        `payloads, got ${plan.payloadExpiryDays}; raise it`,
   ];
 }
 
@@ -328,7 +284,7 @@ function placeProblems(scope: Construct, props: Props, plan: DeploymentPlan): Pr
     ]),
     otherRegion(scope, 'encryptionKey', props.encryptionKey),
     otherRegion(scope, 'models.bucket', plan.models.s3?.bucketOfUri),
-    plan.compute.feed === 'worker' ? undefined : otherRegion(scope, 'image', props.image?.repository),
+    plan.compute.feed !== 'worker' && otherRegion(scope, 'image', props.image?.repository),
   ];
 }
 
@@ -352,22 +308,18 @@ export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan,
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
  */
 function warnOfQueue(scope: Construct, plan: DeploymentPlan, { deadLetterQueue }: Channels): void {
-  const { seconds, sum } = plan.compute.minVisibility(plan.batching);
-  if (plan.visibilityTimeoutSeconds < seconds) {
-    const message =
-      `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
-      `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
-      'timeout or lower timeout';
-    warn(scope, 'visibility', message);
-  }
-  if (deadLetterQueue === undefined) {
-    const policy = JSON.stringify({
-      deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN',
-      maxReceiveCount: plan.maxReceiveCount,
-    });
-    const message =
-      'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
+  const { compute, batching, visibilityTimeoutSeconds, maxReceiveCount } = plan;
+  const { seconds, sum } = compute.minVisibility(batching);
+  const visibility =
+    visibilityTimeoutSeconds < seconds &&
+    `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
+      `that is throttled or fails late come again, got ${visibilityTimeoutSeconds}; raise the queue's visibility timeout or ` +
+      'lower timeout';
+  const policy = JSON.stringify({ deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN', maxReceiveCount });
+  const noDeadLetters =
+    deadLetterQueue === undefined &&
+    'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
       `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`;
-    warn(scope, 'noDeadLetters', message);
-  }
+  warn(scope, 'visibility', visibility);
+  warn(scope, 'noDeadLetters', noDeadLetters);
 }

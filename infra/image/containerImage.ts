@@ -4,16 +4,7 @@ import { DockerImageAsset, type DockerImageAssetOptions, Platform } from 'aws-cd
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import {
-  brokenOf,
-  known,
-  oneOf,
-  type Problem,
-  refuse,
-  refusing,
-  unknownAtSynth,
-  ValidationError,
-} from '../common/problems.ts';
+import { known, oneOf, type Problem, refuse, refusing, unknownAtSynth } from '../common/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
 import { hasGpu, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
@@ -58,12 +49,13 @@ export function createImage(
   target: ImageTarget,
   jobsMemoryMb?: number,
 ): ContainerImage {
-  if ([image, folder, s3, efs].every((given) => given === undefined)) {
-    throw new ValidationError('models: expected models or an image with models, got neither; give one of them');
-  }
-  if (image !== undefined && folder !== undefined) {
-    throw new ValidationError('models: expected a folder of models or an image, got both; give one of them');
-  }
+  refuse([
+    [image, folder, s3, efs].every((given) => given === undefined) &&
+      'models: expected models or an image with models, got neither; give one of them',
+    image !== undefined &&
+      folder !== undefined &&
+      'models: expected a folder of models or an image, got both; give one of them',
+  ]);
   if (image !== undefined) return image;
   if (folder !== undefined) {
     const devices = target.devices ?? (hasGpu(target.stage) ? 1 : 0);
@@ -124,16 +116,13 @@ export function kernelProblems(instanceTypes: readonly string[] = [], leastGiB =
   const gibOf = (type: string) => (known(type) ? GPU_GIB[type.split('.', 1).join()] : Number.POSITIVE_INFINITY);
   const [wrong] = instanceTypes.filter((type) => gibOf(type) === undefined);
   const largest = Math.max(...instanceTypes.map((type) => gibOf(type) ?? Number.POSITIVE_INFINITY));
-  return brokenOf([
-    [
-      wrong !== undefined,
+  return [
+    wrong !== undefined &&
       `instanceTypes: expected families whose GPU the CUDA kernels of ONNX Runtime run on, ${Object.keys(GPU_GIB).join(', ')}, ` +
         `got ${wrong}; take one of those`,
-    ],
-    [
-      instanceTypes.length > 0 && largest < leastGiB,
+    instanceTypes.length > 0 &&
+      largest < leastGiB &&
       `instanceTypes: expected one whose GPU has gpuMemory, ${leastGiB} GiB, got at most ${largest} GiB with ` +
         `${instanceTypes.join(', ')}; name larger ones or lower gpuMemory`,
-    ],
-  ]);
+  ];
 }

@@ -6,7 +6,7 @@ import { secondsOfQueue } from '../common/given.ts';
 import { combine } from '../common/grants.ts';
 import { AT_MOST, oldestMessageAge } from '../common/metrics.ts';
 import { acknowledge } from '../common/nag.ts';
-import { brokenOf, outside, type Rule, unknownAtSynth } from '../common/problems.ts';
+import { outside, unknownAtSynth } from '../common/problems.ts';
 import { SECONDS_A_DAY } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
@@ -31,10 +31,10 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
   const resultsPerMessage = props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default;
   const own = { clientQueues, resultsPerMessage: props.resultsPerMessage };
   const withoutQueue = Object.entries(own).map(
-    ([name, value]): Rule => [
-      value !== undefined && !results.includes('queue'),
+    ([name, value]) =>
+      value !== undefined &&
+      !results.includes('queue') &&
       `${name}: expected queue among the results, got ${results.join(',')}; add queue or leave it out`,
-    ],
   );
   return {
     name: 'queue',
@@ -42,20 +42,14 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
     problems: [
       tokens,
       outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
-      ...brokenOf([
-        ...withoutQueue,
-        [
-          clients.length > MAX_CLIENTS,
-          `clientQueues: expected at most ${MAX_CLIENTS}, because one alarm watches them and the first with 10 metrics, got ` +
-            `${clients.length}; give some a deployment of their own, or let them read results from a table`,
-        ],
-        [
-          tokens === undefined &&
-            (new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name))),
-          'clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, ' +
-            `got ${clients.join(',')}; rename them`,
-        ],
-      ]),
+      ...withoutQueue,
+      clients.length > MAX_CLIENTS &&
+        `clientQueues: expected at most ${MAX_CLIENTS}, because one alarm watches them and the first with 10 metrics, got ` +
+          `${clients.length}; give some a deployment of their own, or let them read results from a table`,
+      !tokens &&
+        (new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name))) &&
+        'clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, ' +
+          `got ${clients.join(',')}; rename them`,
     ],
     create(scope, { encryptionKey, removalPolicy, visibilityTimeoutSeconds }) {
       const create = (id: string): IQueue => {

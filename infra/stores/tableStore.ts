@@ -3,7 +3,7 @@ import type { Duration } from 'aws-cdk-lib/core';
 import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { keyOf, ttlAttributeOf } from '../common/given.ts';
-import { brokenOf, onlyWithNew, outside, warn } from '../common/problems.ts';
+import { onlyWithNew, outside, warn } from '../common/problems.ts';
 import { SECONDS_A_DAY, secondsOf } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
@@ -35,23 +35,18 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
     problems: [
       outside('resultTtl', resultTtlSeconds, SETTINGS.resultTtlSeconds, 'seconds'),
       onlyWithNew('tableProps', tableProps, 'result table', context.results.includes('table') && given === undefined),
-      ...brokenOf([
-        [
-          key !== undefined && key !== TABLE_KEY,
-          `stores.resultTable: expected the partition key ${TABLE_KEY} and no sort key, got ${key}; give a table with that key`,
-        ],
-      ]),
+      key !== undefined &&
+        key !== TABLE_KEY &&
+        `stores.resultTable: expected the partition key ${TABLE_KEY} and no sort key, got ${key}; give a table with that key`,
     ],
     create(scope, { encryptionKey, removalPolicy }) {
       const attribute = ttlAttributeOf(given);
-      if (attribute !== undefined && attribute !== EXPIRES_AT_ATTRIBUTE) {
-        warn(
-          scope,
-          'noExpiry',
-          `stores.resultTable: expected the TTL attribute ${EXPIRES_AT_ATTRIBUTE}, because results never expire without, got ` +
-            `${attribute}; set it as the table's timeToLiveAttribute`,
-        );
-      }
+      const noExpiry =
+        attribute !== undefined &&
+        attribute !== EXPIRES_AT_ATTRIBUTE &&
+        `stores.resultTable: expected the TTL attribute ${EXPIRES_AT_ATTRIBUTE}, because results never expire without, got ` +
+          `${attribute}; set it as the table's timeToLiveAttribute`;
+      warn(scope, 'noExpiry', noExpiry);
       const table =
         given ??
         new Table(scope, 'ResultTable', {
