@@ -25,8 +25,6 @@ export interface ComputeForm<Created extends Compute = Compute> {
   /** Name in messages and in resource IDs. */
   readonly kind: string;
   readonly imageTarget: ImageTarget;
-  /** ONNX Runtime execution providers, in order of preference. @default the runtime's own default, `cpu` */
-  readonly providers?: string;
   /**
    * Receiver of records: an event source mapping, which invokes a function with them, or a `worker`, which receives and
    * batches them itself. The limits of mappings do not apply to workers.
@@ -84,8 +82,6 @@ export interface Wiring {
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** True if its hosts emit metrics of their GPUs. @default false */
-  readonly measuresGpus?: boolean;
   /** Network connections, to allow access to what a transform needs. @default it is in no network */
   readonly connections?: Connections | undefined;
   /** Network that it is in. @default none */

@@ -70,7 +70,6 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       devices: settings.gpuCount,
       room: { memoryMb: settings.memoryMb },
     },
-    providers: 'cuda',
     problems: (batching) => [
       ...serviceProblems(settings, batching, settings.spot ? SPOT_NOTICE_SECONDS : Number.POSITIVE_INFINITY),
       ...gpuTaskProblems(settings),

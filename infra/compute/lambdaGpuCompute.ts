@@ -88,7 +88,6 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
   return {
     kind: 'lambda-gpu',
     imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, room: { memoryMb: settings.memoryMb } },
-    providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: (batching) => [...gpuProblems(settings), ...concurrencyProblems(concurrency, batching, ENVIRONMENTS)],

@@ -43,7 +43,7 @@ import type { Construct } from 'constructs';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createLogGroup, type Queues, warnOfKeyPolicy } from '../common/created.ts';
 import { roleGiven } from '../common/given.ts';
-import { type AlarmCondition, AT_MOST, type Graph, PERIOD, together } from '../common/metrics.ts';
+import { type AlarmCondition, AT_MOST, type Graph, PERIOD, scoringMetric, together } from '../common/metrics.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
 import { known } from '../common/problems.ts';
 import { MIB_PER_GIB } from '../common/units.ts';
@@ -136,9 +136,11 @@ function createService(scope: Construct, settings: Settings, launch: Launch, wir
     vpc: network.vpc,
     connections: network.securityGroup.connections,
     grantPrincipal: role,
-    measuresGpus: settings.gpuCount !== undefined,
     alarms: serviceAlarms(service, requestQueues, startSeconds),
-    graphs: serviceGraphs(service, maximumTasks),
+    graphs: [
+      ...serviceGraphs(service, maximumTasks),
+      ...(settings.gpuCount === undefined ? [] : [gpuGraph(wiring.serviceName)]),
+    ],
   };
 }
 
@@ -443,6 +445,18 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
       ],
     },
   ];
+}
+
+function gpuGraph(serviceName: string): Graph {
+  return {
+    title: 'GPUs: %',
+    left: [
+      scoringMetric(serviceName, 'GpuUtilization', { label: 'time in use' }),
+      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory' }),
+      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory, at most', statistic: Stats.MAXIMUM }),
+    ],
+    leftYAxis: { min: 0, max: 100 },
+  };
 }
 
 type TaskCount = 'DesiredTaskCount' | 'RunningTaskCount' | 'PendingTaskCount';

@@ -15,17 +15,14 @@ import {
 } from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
 import { differ, exceeds, known, onlyWithNew, outside, type Problem, refuse, shown, warn } from '../common/problems.ts';
-import { type Compute, queueCount } from '../compute/compute.ts';
+import { queueCount } from '../compute/compute.ts';
 import { hasGpu } from '../image/stageImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
 import type { Channels } from './channels.ts';
 import { type DeploymentPlan, TUNING_AMOUNTS } from './plan.ts';
-import type { BatchScoringProps } from './props.ts';
-
-type Props = BatchScoringProps<Compute>;
 
 /** Checks the plan. @throws ValidationError if props would fail in production, with a sentence for each problem */
-export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan): void {
+export function checkPlan(scope: Construct, plan: DeploymentPlan): void {
   const { compute, batching } = plan;
   // If the batch size is a token, no rule applies to it, and 1 breaks none.
   const mapping = { ...batching, batchSize: known(batching.batchSize) ?? 1 };
@@ -33,13 +30,13 @@ export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan):
     ...(compute.feed === 'worker' ? [] : mappingProblems(mapping, 'window')),
     ...compute.problems(batching),
     ...rangeProblems(plan),
-    ...joinedProblems(props, plan),
+    ...joinedProblems(plan),
     ...modelProblems(plan.models, compute),
     ...jobProblems(plan.jobs, plan),
-    ...queueProblems(props, plan),
+    ...queueProblems(plan),
     ...plan.stores.flatMap(({ problems }) => problems),
-    ...storageProblems(props, plan),
-    ...placeProblems(scope, props, plan),
+    ...storageProblems(plan),
+    ...placeProblems(scope, plan),
   ]);
 }
 
@@ -74,7 +71,8 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
 
 const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
-function joinedProblems({ environment = {}, stores: given = {} }: Props, plan: DeploymentPlan): Problem[] {
+function joinedProblems(plan: DeploymentPlan): Problem[] {
+  const { environment = {}, stores: given = {} } = plan.props;
   const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -118,8 +116,8 @@ function joinedProblems({ environment = {}, stores: given = {} }: Props, plan: D
 
 const VISIBILITY_SECONDS = { min: 0, max: 43_200 };
 
-function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
-  const { requestQueue, fifo, maxReceiveCount, jobEvents, queueProps, deadLetterQueueProps } = props;
+function queueProblems(plan: DeploymentPlan): Problem[] {
+  const { requestQueue, fifo, maxReceiveCount, jobEvents, queueProps, deadLetterQueueProps } = plan.props;
   const { batching, compute, visibilityTimeoutSeconds: visibility } = plan;
   const { shards, urgent } = batching;
   const queue = requestQueue?.queue;
@@ -170,12 +168,12 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
       'topicArn' in jobEvents &&
       jobEvents.fifo &&
       'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
-    ...separationProblems(props, batching.fifo),
+    ...separationProblems(plan),
   ];
 }
 
 /** Returns problems with queues that are used twice, or are not of the request queue's kind. */
-function separationProblems({ requestQueue, stores }: Props, fifo: boolean): Problem[] {
+function separationProblems({ props: { requestQueue, stores }, batching: { fifo } }: DeploymentPlan): Problem[] {
   const given = Object.entries({
     requestQueue: requestQueue?.queue,
     'requestQueue.deadLetterQueue': requestQueue && deadLettersOf(requestQueue),
@@ -209,8 +207,8 @@ const DEFAULT_KEYS = 'batchscore/';
 const MESSAGE_DAYS = { standard: 14, fifo: 18 };
 
 /** Returns problems with prefixes and expiry: prefixes are for existing buckets, and expiry is for new ones. */
-function storageProblems(props: Props, plan: DeploymentPlan): Problem[] {
-  const { keyPrefix, payloadBucket, payloadExpiry, stores = {} } = props;
+function storageProblems(plan: DeploymentPlan): Problem[] {
+  const { keyPrefix, payloadBucket, payloadExpiry, stores = {} } = plan.props;
   const { batching, capture, jobs, results } = plan;
   const shared = [payloadBucket, stores.resultBucket, capture?.bucket].filter((bucket) => bucket !== undefined);
   const keys = known(keyPrefix ?? DEFAULT_KEYS);
@@ -221,7 +219,7 @@ function storageProblems(props: Props, plan: DeploymentPlan): Problem[] {
   );
   return [
     onlyWithNew('payloadExpiry', payloadExpiry, 'payload bucket', payloadBucket === undefined),
-    onlyWithNew('capture.expiry', props.capture?.expiry, 'capture bucket', capture?.bucket === undefined),
+    onlyWithNew('capture.expiry', plan.props.capture?.expiry, 'capture bucket', capture?.bucket === undefined),
     keyPrefix !== undefined &&
       shared.length === 0 &&
       'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are ' +
@@ -256,10 +254,8 @@ interface Given {
 const NOTIFIES = 'the stack sets its notifications';
 
 /** Returns the existing queues, tables and buckets. */
-function existingOf(
-  { requestQueue, payloadBucket, stores: given }: Props,
-  { capture, jobs, stores }: DeploymentPlan,
-): Given[] {
+function existingOf({ props, capture, jobs, stores }: DeploymentPlan): Given[] {
+  const { requestQueue, payloadBucket, stores: given } = props;
   return [
     { name: 'requestQueue', resource: requestQueue?.queue },
     ...stores.map(({ prop, ownAccount }) => ({ name: `stores.${prop}`, resource: given?.[prop], ownAccount })),
@@ -276,25 +272,25 @@ function existingOf(
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
-function placeProblems(scope: Construct, props: Props, plan: DeploymentPlan): Problem[] {
+function placeProblems(scope: Construct, plan: DeploymentPlan): Problem[] {
   return [
-    ...existingOf(props, plan).flatMap(({ name, resource, ownAccount }) => [
+    ...existingOf(plan).flatMap(({ name, resource, ownAccount }) => [
       otherRegion(scope, name, resource),
       ownAccount && otherAccount(scope, name, resource, ownAccount),
     ]),
-    otherRegion(scope, 'encryptionKey', props.encryptionKey),
+    otherRegion(scope, 'encryptionKey', plan.encryptionKey),
     otherRegion(scope, 'models.bucket', plan.models.s3?.bucketOfUri),
-    plan.compute.feed !== 'worker' && otherRegion(scope, 'image', props.image?.repository),
+    plan.compute.feed !== 'worker' && otherRegion(scope, 'image', plan.props.image?.repository),
   ];
 }
 
 /** Warns of settings that work, but may fail later or cost more than necessary. */
-export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan, channels: Channels): void {
+export function warnOfPlan(scope: Construct, plan: DeploymentPlan, channels: Channels): void {
   warnOfQueue(scope, plan, channels);
   const because = 'the CDK cannot change the policy of others';
   const askOwner = (account: string) => `have its owner let account ${account} use it in its policy, and deploy then`;
-  const existing = existingOf(props, plan);
-  for (const { name, resource } of [{ name: 'encryptionKey', resource: props.encryptionKey }, ...existing]) {
+  const existing = existingOf(plan);
+  for (const { name, resource } of [{ name: 'encryptionKey', resource: plan.encryptionKey }, ...existing]) {
     warn(scope, 'otherAccount', otherAccount(scope, name, resource, because, askOwner), { resource: name });
   }
   for (const { name, resource } of existing) warn(scope, 'unknownKey', unknownKey(name, resource), { resource: name });

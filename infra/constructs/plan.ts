@@ -1,5 +1,6 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { RemovalPolicy } from 'aws-cdk-lib/core';
+import { Names, RemovalPolicy } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import type { SettingName, Store } from '../../lambda/settings.ts';
 import { DEFAULT_SECONDS, redriveOf, secondsOfQueue } from '../common/given.ts';
@@ -25,7 +26,7 @@ const EXPIRY_DAYS = 30;
 export type DeploymentPlan = ReturnType<typeof makePlan>;
 
 /** Completes the props with defaults. @throws ValidationError if a value that others are computed from is a token */
-export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm) {
+export function makePlan(scope: Construct, props: BatchScoringProps<Compute>, compute: ComputeForm) {
   const { requestQueue: existing, results = ['queue'], stores = {}, capture } = props;
   refuse([unknownAtSynth('shards', props.shards), unknownAtSynth('results', results, ...results)]);
   const fifo = existing?.queue.fifo ?? props.fifo ?? false;
@@ -43,7 +44,9 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     secondsOf('latencyTarget', props.latencyTarget) ?? Math.ceil(batching.windowSeconds + timeToScore);
   // Derived values are rounded up, so that a fraction is refused only where it was given.
   return {
+    props,
     compute,
+    serviceName: Names.uniqueResourceName(scope, { separator: '-', maxLength: 64 }),
     batching,
     results,
     models: placeOfModels(props.models),
@@ -72,6 +75,7 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     tracing: props.tracing ?? false,
     eventSourceEnabled: props.eventSourceEnabled ?? true,
     encryptionKey: props.encryptionKey,
+    events: props.jobEvents,
     tuning: tuningOf(props.tuning ?? {}),
     jobs: props.jobs && jobSettings(props.jobs),
   };

@@ -13,7 +13,7 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
     queueGraphs(subject),
     ...stores.map(({ graphs = [] }) => graphs),
     ...hostGraphs(serviceName, batching.batchSize),
-    [...compute.graphs, ...(compute.measuresGpus ? [gpuGraph(serviceName)] : [])],
+    compute.graphs,
     jobs?.graphs ?? [],
   ];
   return new Dashboard(scope, 'Dashboard', {
@@ -142,17 +142,4 @@ function hostGraphs(serviceName: string, batchSize: number): Graph[][] {
       },
     ],
   ];
-}
-
-function gpuGraph(serviceName: string): Graph {
-  return {
-    title: 'GPUs: %',
-    left: emitted(
-      serviceName,
-      ['GpuUtilization', 'time in use'],
-      ['GpuMemoryUtilization', 'memory'],
-      ['GpuMemoryUtilization', 'memory, at most', Stats.MAXIMUM],
-    ),
-    ...SHARE,
-  };
 }
