@@ -2,15 +2,13 @@ import type { IAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Connections, IVpc } from 'aws-cdk-lib/aws-ec2';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
-import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
-import { type RemovalPolicy, Tokenization } from 'aws-cdk-lib/core';
+import { Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { type LogLevel, type MappingSettings, MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import type { Queues } from '../common/created.ts';
+import type { Keeping, Queues } from '../common/created.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { ModelPlace } from '../common/models.ts';
 import { known, type Problem, warn } from '../common/problems.ts';
@@ -55,7 +53,7 @@ export interface ComputeForm<Created extends Compute = Compute> {
 }
 
 /** What the computes of a deployment share. */
-export interface Wiring {
+export interface Wiring extends Keeping {
   /** Compute that scores messages. Functions that score jobs have its image and its room for models. */
   readonly compute: ComputeForm;
   readonly serviceName: string;
@@ -70,13 +68,10 @@ export interface Wiring {
   readonly eventSourceEnabled: boolean;
   /** Environment of the host: its `BATCHSCORE_…` variables, and those that the deployer adds. */
   readonly environment: Readonly<Record<string, string>>;
-  readonly encryptionKey: IKey | undefined;
-  readonly logRetention: RetentionDays;
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   /** Bus or topic that gets events of jobs and dead letters. */
   readonly events: IEventBus | ITopic | undefined;
-  readonly removalPolicy: RemovalPolicy;
 }
 
 export interface Compute extends IGrantable {

@@ -18,7 +18,7 @@ import {
 import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
-import { createLogGroup, type LogGroupOptions } from '../common/created.ts';
+import { createLogGroup, type Keeping } from '../common/created.ts';
 import { arnOfEvents } from '../common/grants.ts';
 import { type Problem, warn } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
@@ -36,8 +36,6 @@ export interface Network {
 
 /** Services by the IDs of their endpoints in a new network, besides those of all hosts, S3 and DynamoDB. */
 type Endpoints = Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
-
-type NetworkWiring = LogGroupOptions & Pick<Wiring, 'tracing' | 'events'>;
 
 /** Services that a host can do nothing without, with the end of their endpoint's name. */
 const SERVICES = { SQS: 'sqs', S3: 's3', 'Step Functions': 'states' };
@@ -133,7 +131,7 @@ export function createHostGroup(scope: Construct, id: string, vpc: IVpc): Securi
 export function createPrivateNetwork(
   scope: Construct,
   given: FunctionNetwork,
-  wiring: NetworkWiring,
+  wiring: Wiring,
   interfaces: Endpoints = {},
 ): Network {
   if (given.vpc !== undefined) warnOfIsolation(scope, given.vpc, given.subnets);
@@ -147,7 +145,7 @@ export function createPrivateNetwork(
   };
 }
 
-function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
+function createVpc(scope: Construct, keeping: Keeping): Vpc {
   return new Vpc(scope, 'Network', {
     maxAzs: AVAILABILITY_ZONES,
     natGateways: 0,
@@ -155,7 +153,7 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
     flowLogs: {
       Refused: {
         trafficType: FlowLogTrafficType.REJECT,
-        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
+        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', keeping)),
       },
     },
   });
@@ -169,7 +167,7 @@ function addEndpoints(
   scope: Construct,
   vpc: IVpc,
   hosts: ISecurityGroup,
-  { tracing, events }: NetworkWiring,
+  { tracing, events }: Wiring,
   interfaces: Endpoints,
 ): IDependable[] {
   const description = 'Endpoints of AWS services: hosts call them';

@@ -86,7 +86,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const channels = new Channels(this, plan);
       const { allQueues: requestQueues } = channels;
       const environment = { ...props.environment, ...hostEnvironment(plan, channels.settings) };
-      const image = createImage(this, { ...props, models: plan.models }, form.imageTarget, plan.jobs?.memoryMb);
+      const image = createImage(this, plan);
       // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
       const computeScope = new Construct(this, `Compute-${form.kind}`);
       const wiring = { ...plan, image, environment, requestQueues };
@@ -101,8 +101,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.jobs = plan.jobs && new Jobs(this, 'Jobs', plan.jobs, wiring);
 
       const subject = { ...plan, ...channels, compute, jobs: this.jobs };
-      const { alarmActions = [], okActions = alarmActions } = props;
-      const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
+      const alarms = createAlarms(new Construct(this, 'Alarms'), subject);
       compute.shiftInSteps?.(alarms.ofVersions);
       // The CDK adds one function of each kind to a stack. Functions that were there before belong to the app.
       const added = Stack.of(this).node.children.filter((child) => !before.includes(child));

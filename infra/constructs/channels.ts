@@ -46,10 +46,9 @@ export class Channels {
     const stores = plan.stores
       .filter(({ name }) => results.includes(name))
       .map((store) => store.create(scope, { ...plan, keyPrefix }));
-    const payloadBucket =
-      props.payloadBucket ?? createBucket(scope, 'PayloadBucket', { ...plan, expiryDays: plan.payloadExpiryDays });
+    const payloadBucket = props.payloadBucket ?? createBucket(scope, 'PayloadBucket', plan, plan.payloadExpiryDays);
     const payloadPrefix = props.payloadBucket === undefined ? '' : keyPrefix;
-    const captureBucket = capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', { ...plan, ...capture }));
+    const captureBucket = capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', plan, capture.expiryDays));
     const capturePrefix = capture?.bucket === undefined ? '' : keyPrefix;
     const urls = requestQueues.map(({ queueUrl }) => queueUrl).join(',');
     this.requestQueues = requestQueues;

@@ -6,7 +6,7 @@ import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { known, oneOf, type Problem, refuse, refusing, unknownAtSynth } from '../common/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
-import { hasGpu, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
+import { hasGpu, type ImageOptions, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
 /** Container image in ECR. */
 export interface ContainerImage {
@@ -30,25 +30,27 @@ export interface ImageTarget {
 export type ImageBuild = Omit<DockerImageAssetOptions, 'file' | 'target' | 'platform'>;
 
 interface ImageSource {
-  readonly image?: ContainerImage;
+  readonly props: {
+    readonly image?: ContainerImage;
+    readonly defaultModel?: string;
+    readonly imageBuild?: ImageBuild;
+    readonly tuning?: { readonly preload?: boolean };
+  };
   readonly models: { readonly folder?: string; readonly s3?: unknown; readonly efs?: unknown };
-  readonly defaultModel?: string;
-  readonly imageBuild?: ImageBuild;
-  readonly tuning?: { readonly preload?: boolean };
+  readonly compute: { readonly imageTarget: ImageTarget };
+  /** Functions that score jobs with the same models. */
+  readonly jobs: { readonly memoryMb: number } | undefined;
 }
 
 /**
  * Returns the given image, or one that `cdk deploy` builds, with the runtime, and with the models if they are a folder.
  *
- * @param jobsMemoryMb memory of the function that scores jobs with the same models
  * @throws ValidationError if the folder is not a model repository, or if models are missing or given twice
  */
-export function createImage(
-  scope: Construct,
-  { image, models: { folder, s3, efs }, defaultModel, imageBuild, tuning = {} }: ImageSource,
-  target: ImageTarget,
-  jobsMemoryMb?: number,
-): ContainerImage {
+export function createImage(scope: Construct, { props, models, compute, jobs }: ImageSource): ContainerImage {
+  const { image, defaultModel, imageBuild, tuning = {} } = props;
+  const { folder, s3, efs } = models;
+  const { stage, architecture, room, devices = hasGpu(stage) ? 1 : 0 } = compute.imageTarget;
   refuse([
     [image, folder, s3, efs].every((given) => given === undefined) &&
       'models: expected models or an image with models, got neither; give one of them',
@@ -58,39 +60,29 @@ export function createImage(
   ]);
   if (image !== undefined) return image;
   if (folder !== undefined) {
-    const devices = target.devices ?? (hasGpu(target.stage) ? 1 : 0);
     refusing(() => checkModelsFolder(folder, known(defaultModel), devices));
-    refuse(weightProblems(folder, { ...target.room, jobsMemoryMb, stage: target.stage, preload: tuning.preload }));
+    refuse(weightProblems(folder, { ...room, jobsMemoryMb: jobs?.memoryMb, stage, preload: tuning.preload }));
   }
-  return buildImage(scope, folder, imageBuild, target);
+  const { name } = architecture;
+  refuse([unknownAtSynth('architecture', name), oneOf('architecture', name, ['arm64', 'x86_64'])]);
+  return buildImage(scope, imageBuild, {
+    stage,
+    architecture: name === 'arm64' ? 'arm64' : 'x86_64',
+    ...(folder !== undefined && { modelsDirectory: folder }),
+    inform: (message) => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`),
+  });
 }
 
-function buildImage(
-  scope: Construct,
-  modelsDirectory: string | undefined,
-  imageBuild: ImageBuild | undefined,
-  { stage, architecture }: ImageTarget,
-): ContainerImage {
-  const { name: given } = architecture;
-  refuse([unknownAtSynth('architecture', given), oneOf('architecture', given, ['arm64', 'x86_64'])]);
-  const name = given === 'arm64' ? 'arm64' : 'x86_64';
+function buildImage(scope: Construct, imageBuild: ImageBuild | undefined, options: ImageOptions): ContainerImage {
   // As in the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
   const isNeeded = Stack.of(scope).bundlingRequired;
-  const missing = isNeeded ? runtimeProblem({ architecture: name, stage }) : undefined;
+  const missing = isNeeded ? runtimeProblem(options) : undefined;
   // An annotated error fails `cdk synth` and `cdk deploy`, but not a test of the template, which needs no image.
   if (missing !== undefined) Annotations.of(scope).addError(missing);
   const isStaged = isNeeded && missing === undefined;
-  const inform = (message: string): void => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`);
-  const directory = isStaged
-    ? refusing(() => stageImage({ modelsDirectory, architecture: name, stage, inform }))
-    : UNSTAGED;
-  const platform = Platform.custom(architecture.dockerPlatform);
-  const asset = new DockerImageAsset(scope, 'Image', {
-    ...imageBuild,
-    directory,
-    target: stage,
-    platform,
-  });
+  const directory = isStaged ? refusing(() => stageImage(options)) : UNSTAGED;
+  const platform = options.architecture === 'arm64' ? Platform.LINUX_ARM64 : Platform.LINUX_AMD64;
+  const asset = new DockerImageAsset(scope, 'Image', { ...imageBuild, directory, target: options.stage, platform });
   // The CDK has copied the folder to its output, unless an option makes it build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (isStaged && absoluteStagedPath !== directory) rmSync(directory, { recursive: true });

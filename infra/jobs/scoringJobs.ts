@@ -77,9 +77,8 @@ export class Jobs extends Construct {
     this.stateMachine = this.#createStateMachine();
     if (wiring.events !== undefined) this.#tellOfEnds(wiring.events);
     notifyOfFiles(this.bucket, settings.inputPrefix, this.controlFunction);
-    const { stateMachine, scoreFunction: score, controlFunction: control } = this;
-    this.alarms = jobAlarms({ stateMachine, score, control });
-    this.graphs = jobGraphs({ stateMachine, score, serviceName: this.#wiring.serviceName });
+    this.alarms = jobAlarms(this);
+    this.graphs = jobGraphs(this, this.#wiring.serviceName);
     this.clientOptions = {
       jobStateMachine: this.#arn,
       jobBucket: this.bucket.bucketName,
@@ -279,12 +278,7 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
   for (const rule of ['handlerPolicy', 'handlerBuckets', 'handlerRuntime'] as const) acknowledge(handler, rule);
 }
 
-interface Monitored {
-  readonly stateMachine: IStateMachine;
-  readonly score: IFunction;
-}
-
-function jobAlarms({ stateMachine, score, control }: Monitored & { readonly control: IFunction }): AlarmCondition[] {
+function jobAlarms({ stateMachine, scoreFunction: score, controlFunction: control }: Jobs): AlarmCondition[] {
   return [
     {
       id: 'JobsFailed',
@@ -318,7 +312,7 @@ function jobAlarms({ stateMachine, score, control }: Monitored & { readonly cont
   ];
 }
 
-function jobGraphs({ stateMachine, score, serviceName }: Monitored & { readonly serviceName: string }): Graph[] {
+function jobGraphs({ stateMachine, scoreFunction: score }: Jobs, serviceName: string): Graph[] {
   const parts = partsOf(stateMachine);
   return [
     {

@@ -12,15 +12,7 @@ import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import type { Queues } from '../common/created.ts';
-import {
-  type AlarmCondition,
-  AT_MOST,
-  type Graph,
-  oldestMessageAge,
-  PERIOD,
-  scoringMetric,
-  together,
-} from '../common/metrics.ts';
+import { type AlarmCondition, AT_MOST, oldestMessageAge, PERIOD, scoringMetric, together } from '../common/metrics.ts';
 import type { Batching, Compute } from '../compute/compute.ts';
 import type { CreatedStore } from '../stores/resultStore.ts';
 
@@ -38,6 +30,7 @@ export interface AlarmThresholds {
 }
 
 export interface Subject {
+  readonly props: { readonly alarmActions?: readonly IAlarmAction[]; readonly okActions?: readonly IAlarmAction[] };
   readonly serviceName: string;
   readonly batching: Batching;
   readonly latencyTargetSeconds: number;
@@ -50,39 +43,36 @@ export interface Subject {
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
   readonly compute: Compute;
-  /** Alarms and graphs of jobs. Undefined if there are none. */
-  readonly jobs: { readonly alarms: readonly AlarmCondition[]; readonly graphs: readonly Graph[] } | undefined;
+  readonly jobs: Pick<Compute, 'alarms' | 'graphs'> | undefined;
 }
 
-interface AlarmActions {
-  readonly onAlarm: readonly IAlarmAction[];
-  readonly onOk: readonly IAlarmAction[];
-}
-
-interface Alarms {
-  /** Alarms by the IDs of their conditions. */
-  readonly byName: Readonly<Record<string, Alarm>>;
-  /** Alarms that roll a new version back. */
-  readonly ofVersions: readonly Alarm[];
-}
-
-/** Creates an alarm for each condition that a person has to look at. */
-export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarms {
-  if (actions.onAlarm.length === 0) {
+/**
+ * Creates an alarm for each condition that a person has to look at.
+ * @returns them by the IDs of their conditions, and those that roll a new version back
+ */
+export function createAlarms(scope: Construct, subject: Subject) {
+  const { alarmActions = [], okActions = alarmActions } = subject.props;
+  if (alarmActions.length === 0) {
     Annotations.of(scope).addInfoV2(
       'batchscore:noAlarmActions',
       'alarmActions: expected somebody to be told when an alarm goes off, got nobody; give actions such as an SnsAction',
     );
   }
-  const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
-  const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
-  const byName = Object.fromEntries(alarms.map(({ condition, alarm }) => [condition.id, alarm]));
-  return { byName, ofVersions: ofVersions.map(({ alarm }) => alarm) };
+  const byName: Record<string, Alarm> = {};
+  const ofVersions: Alarm[] = [];
+  for (const condition of conditionsOf(subject)) {
+    const alarm = create(scope, condition);
+    alarm.addAlarmAction(...alarmActions);
+    alarm.addOkAction(...okActions);
+    byName[condition.id] = alarm;
+    if (condition.blamesVersion) ofVersions.push(alarm);
+  }
+  return { byName, ofVersions };
 }
 
-function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {
+function create(scope: Construct, condition: AlarmCondition): Alarm {
   const { id, description, threshold = 0, evaluationPeriods = 1, datapointsToAlarm = evaluationPeriods } = condition;
-  const alarm = new Alarm(scope, id, {
+  return new Alarm(scope, id, {
     alarmDescription: `${description} docs/operations.md#alarms says what to do.`,
     metric: condition.metric,
     threshold,
@@ -92,9 +82,6 @@ function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: 
     // A queue without traffic has no metrics.
     treatMissingData: TreatMissingData.NOT_BREACHING,
   });
-  alarm.addAlarmAction(...onAlarm);
-  alarm.addOkAction(...onOk);
-  return alarm;
 }
 
 /** Number of periods for alarms on shares. One record of ten in a single period is no trend. */

@@ -30,11 +30,11 @@ export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreCo
         context.results.includes('bucket') && given === undefined,
       ),
     ],
-    create(scope, { encryptionKey, removalPolicy, keyPrefix }) {
-      const bucket = given ?? createBucket(scope, 'ResultBucket', { encryptionKey, removalPolicy, expiryDays });
+    create(scope, options) {
+      const bucket = given ?? createBucket(scope, 'ResultBucket', options, expiryDays);
       // Other deployments may write to the same existing bucket, so the keys of each begin with its prefix. A new bucket
       // has no other deployment.
-      const resultPrefix = given === undefined ? undefined : keyPrefix;
+      const resultPrefix = given === undefined ? undefined : options.keyPrefix;
       const keys = resultKeys(resultPrefix ?? '');
       return {
         resources: { resultBucket: bucket },

@@ -1,11 +1,10 @@
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import type { RemovalPolicy } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { Store } from '../../lambda/settings.ts';
+import type { Keeping } from '../common/created.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { Problem } from '../common/problems.ts';
 
@@ -41,9 +40,7 @@ export interface StorePlan {
   create(scope: Construct, options: StoreOptions): CreatedStore;
 }
 
-interface StoreOptions {
-  readonly encryptionKey: IKey | undefined;
-  readonly removalPolicy: RemovalPolicy;
+interface StoreOptions extends Keeping {
   readonly visibilityTimeoutSeconds: number;
   readonly keyPrefix: string;
 }
