@@ -19,7 +19,6 @@ export type {
   ExistingQueue,
   MoreQueueProps,
   ResultStore,
-  ResultStores,
   Tuning,
 } from './constructs/props.ts';
 export type { ContainerImage, ImageBuild } from './image/containerImage.ts';
@@ -28,4 +27,5 @@ export type { Jobs } from './jobs/scoringJobs.ts';
 export type { AlarmThresholds } from './monitoring/alarms.ts';
 export type { BucketStoreProps } from './stores/bucketStore.ts';
 export type { QueueStoreProps } from './stores/queueStore.ts';
+export type { ResultStores } from './stores/resultStore.ts';
 export type { MoreTableProps, TableStoreProps } from './stores/tableStore.ts';

@@ -48,19 +48,16 @@ export function createQueue(
 /** Days until an object of a new bucket may be deleted. */
 export const EXPIRY_DAYS = { min: 1, max: 3650 };
 
-interface BucketOptions {
+/** How the data of a deployment is kept. */
+export interface Keeping {
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
-  /** Days until an object is deleted. @default never */
-  readonly expiryDays?: number | undefined;
+  readonly logRetention: RetentionDays;
 }
 
-/** Creates a private, encrypted bucket that requires TLS. */
-export function createBucket(
-  scope: Construct,
-  id: string,
-  { encryptionKey, removalPolicy, expiryDays }: BucketOptions,
-): Bucket {
+/** Creates a private, encrypted bucket that requires TLS. Its objects are deleted after some days, if given. */
+export function createBucket(scope: Construct, id: string, keeping: Keeping, expiryDays?: number): Bucket {
+  const { encryptionKey, removalPolicy } = keeping;
   const bucket = new Bucket(scope, id, {
     blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
     enforceSSL: true,
@@ -79,15 +76,9 @@ export function createBucket(
   return bucket;
 }
 
-export interface LogGroupOptions {
-  readonly encryptionKey: IKey | undefined;
-  readonly logRetention: RetentionDays;
-  readonly removalPolicy: RemovalPolicy;
-}
-
 /** Creates a log group that expires its logs, and lets CloudWatch Logs encrypt it with the given key. */
-export function createLogGroup(scope: Construct, id: string, options: LogGroupOptions): LogGroup {
-  const { encryptionKey, logRetention, removalPolicy } = options;
+export function createLogGroup(scope: Construct, id: string, keeping: Keeping): LogGroup {
+  const { encryptionKey, logRetention, removalPolicy } = keeping;
   if (encryptionKey !== undefined) allowLogs(scope, encryptionKey);
   return new LogGroup(scope, id, { retention: logRetention, removalPolicy, encryptionKey });
 }
@@ -98,11 +89,11 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
  *
  * @param parents constructs that contain the functions
  */
-export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], options: LogGroupOptions): void {
+export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], keeping: Keeping): void {
   for (const parent of parents) {
     const functions = parent.node.findAll().filter(isFunction);
     if (functions.length === 0) continue;
-    const { logGroupName } = createLogGroup(scope, parent.node.id, options);
+    const { logGroupName } = createLogGroup(scope, parent.node.id, keeping);
     for (const resource of functions) resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
   }
 }

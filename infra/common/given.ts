@@ -2,9 +2,9 @@ import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb'
 import { type IRole, Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
-import { type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib/core';
+import { Arn, ArnFormat, type IResource, type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { known, type Problem, refuse } from './problems.ts';
+import { differ, known, type Problem, refuse } from './problems.ts';
 import { SECONDS_A_DAY } from './units.ts';
 
 /*
@@ -67,35 +67,55 @@ function resourceOfTable(table: ITable | undefined): CfnTable | CfnGlobalTable |
   return resource instanceof CfnTable || resource instanceof CfnGlobalTable ? resource : undefined;
 }
 
-/** Returns true if a resource exists already and the CDK does not know which key encrypts it, if any. */
-export function isKeyUnknown(resource: Existing | undefined): boolean {
-  if (resource === undefined || resource.node.defaultChild !== undefined) return false;
-  const key = 'queueArn' in resource ? resource.encryptionMasterKey : resource.encryptionKey;
-  return key === undefined;
+/** Returns a problem if a resource exists already and the CDK does not know which key encrypts it, if any. */
+export function unknownKey(name: string, resource: Existing | undefined): Problem {
+  if (resource === undefined || resource.node.defaultChild !== undefined) return undefined;
+  const isQueue = 'queueArn' in resource;
+  if ((isQueue ? resource.encryptionMasterKey : resource.encryptionKey) !== undefined) return undefined;
+  const kind = isQueue ? 'Queue' : 'tableArn' in resource ? 'Table' : 'Bucket';
+  return (
+    `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
+    `own, import it with ${kind}.from${kind}Attributes and ${isQueue ? 'keyArn' : 'encryptionKey'}`
+  );
 }
 
 /** Returns a problem if a resource is known to be in a region other than the stack's. */
-export function otherRegion(name: string, region: string, place: ResourceEnvironment | undefined): Problem {
-  if (place === undefined || !areKnownToDiffer(place.region, region)) return undefined;
+export function otherRegion(scope: Construct, name: string, resource: IResource | undefined): Problem {
+  const { region } = Stack.of(scope);
+  const place = placeOf(resource);
   return (
+    differ(place?.region, region) &&
     `${name}: expected one in the region of the stack, ${region}, because hosts use what is in their own region ` +
-    `alone, got one in ${place.region}; give one of ${region}, or deploy the stack to ${place.region}`
+      `alone, got one in ${place?.region}; give one of ${region}, or deploy the stack to ${place?.region}`
   );
 }
 
 /** Returns a problem if a resource is known to be in an account other than the stack's. */
 export function otherAccount(
+  scope: Construct,
   name: string,
-  account: string,
-  place: ResourceEnvironment | undefined,
+  resource: IResource | undefined,
   because: string,
-  cure = `give one of ${account}`,
+  cureFor = (account: string) => `give one of ${account}`,
 ): Problem {
-  if (place === undefined || !areKnownToDiffer(place.account, account)) return undefined;
+  const { account } = Stack.of(scope);
+  const place = placeOf(resource);
   return (
+    differ(place?.account, account) &&
     `${name}: expected one in the account of the stack, ${account}, because ${because}, ` +
-    `got one in ${place.account}; ${cure}`
+      `got one in ${place?.account}; ${cureFor(account)}`
   );
+}
+
+/** Returns the region and account of a resource. For an imported table, the CDK returns the stack's instead of its ARN's. */
+function placeOf(resource: IResource | undefined): ResourceEnvironment | undefined {
+  const arn = resource !== undefined && 'tableArn' in resource ? known(String(resource.tableArn)) : undefined;
+  if (resource === undefined || arn === undefined) return resource?.env;
+  const { region = resource.env.region, account = resource.env.account } = Arn.split(
+    arn,
+    ArnFormat.SLASH_RESOURCE_NAME,
+  );
+  return { region, account };
 }
 
 /**
@@ -105,11 +125,7 @@ export function otherAccount(
  * @throws ValidationError if the role is known to be in another account, because functions and tasks cannot use one
  */
 export function roleGiven(scope: Construct, role: IRole | undefined): IRole | undefined {
-  const stack = Stack.of(scope);
-  refuse([otherAccount('role', stack.account, role?.env, 'functions and tasks take no other')]);
-  return role === undefined || Stack.of(role) === stack ? role : Role.fromRoleArn(scope, 'Given', role.roleArn);
-}
-
-function areKnownToDiffer(a: string, b: string): boolean {
-  return !Token.isUnresolved(a) && !Token.isUnresolved(b) && a !== b;
+  refuse([otherAccount(scope, 'role', role, 'functions and tasks take no other')]);
+  const isElsewhere = role !== undefined && Stack.of(role) !== Stack.of(scope);
+  return isElsewhere ? Role.fromRoleArn(scope, 'Given', role.roleArn) : role;
 }

@@ -56,13 +56,13 @@ export function grantObjects(
   return Grant.addToPrincipalOrResource({ grantee, actions, resourceArns, resource: bucket });
 }
 
+export function allow(grantee: IGrantable, actions: string[], resources: readonly string[]): Grant {
+  return Grant.addToPrincipal({ grantee, actions, resourceArns: [...resources] });
+}
+
 /** Grants the right to send events to a bus or a topic, whose key must be known. */
 export function grantTell(grantee: IGrantable, events: IEventBus | ITopic): void {
-  if ('eventBusArn' in events) {
-    Grant.addToPrincipal({ grantee, actions: ['events:PutEvents'], resourceArns: [events.eventBusArn] });
-    return;
-  }
-  Grant.addToPrincipal({ grantee, actions: ['sns:Publish'], resourceArns: [events.topicArn] });
+  allow(grantee, ['eventBusArn' in events ? 'events:PutEvents' : 'sns:Publish'], [arnOfEvents(events)]);
   if (events instanceof TopicBase) events.masterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey*');
 }
 

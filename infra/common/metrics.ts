@@ -1,6 +1,6 @@
 import {
-  type HorizontalAnnotation,
-  type IMetric,
+  type AlarmProps,
+  type GraphWidgetProps,
   MathExpression,
   Metric,
   type MetricOptions,
@@ -11,17 +11,13 @@ import { Duration } from 'aws-cdk-lib/core';
 import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName, SERVICE_DIMENSION } from '../../lambda/core/observer.ts';
 import type { Queues } from './created.ts';
 
-/** Condition of an alarm. It goes off if the metric is above the threshold in `periodsAbove` of the last `periods`. */
-export interface AlarmCondition {
+/** Options of an alarm. It goes off if the metric is above the threshold, by default above 0 in one `PERIOD`. */
+export interface AlarmCondition
+  extends Pick<AlarmProps, 'metric' | 'datapointsToAlarm'>,
+    Partial<Pick<AlarmProps, 'threshold' | 'evaluationPeriods'>> {
   readonly id: string;
   /** Meaning and remedy, for the person on call. */
   readonly description: string;
-  readonly metric: IMetric;
-  readonly threshold: number;
-  /** Number of periods of five minutes. */
-  readonly periods: number;
-  /** Number of these periods in which the metric must be above the threshold. @default all */
-  readonly periodsAbove?: number;
   /**
    * True if the alarm concerns the deployed code, so that it rolls a new version back. False if it concerns traffic, or
    * leftovers of an earlier version.
@@ -30,12 +26,8 @@ export interface AlarmCondition {
   readonly blamesVersion?: boolean;
 }
 
-export interface Graph {
-  readonly title: string;
-  readonly left: readonly IMetric[];
-  readonly right?: readonly IMetric[];
-  readonly leftAnnotations?: HorizontalAnnotation[];
-}
+/** Options of a graph on the dashboard, besides its size and its axes. */
+export type Graph = GraphWidgetProps;
 
 /** Statistics by unit: sum of counts, average of shares, median of times. */
 const STATISTICS = { Count: Stats.SUM, Percent: Stats.AVERAGE, Milliseconds: Stats.p(50) };

@@ -4,7 +4,7 @@ import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { isS3Uri, type ModelsUri, readModelsUri } from '../../lambda/core/places.ts';
 import { grantGet } from './grants.ts';
-import { brokenOf, known, type Problem, refuse, refusing, unknownAtSynth } from './problems.ts';
+import { known, type Problem, refuse, refusing, unknownAtSynth } from './problems.ts';
 
 /** Model repository in S3. Hosts fetch it when they start. */
 export interface S3Models {
@@ -68,17 +68,15 @@ export function modelProblems(
   { kind, hasNetwork = false }: { readonly kind: string; readonly hasNetwork?: boolean },
 ): Problem[] {
   const bucket = known(s3?.bucketOfUri?.bucketName);
-  return brokenOf([
-    [
-      bucket !== undefined && bucket !== s3?.bucket,
+  return [
+    bucket !== undefined &&
+      bucket !== s3?.bucket &&
       `models.bucket: expected the bucket of the URI, ${s3?.bucket}, got ${bucket}; give that one, or publish into this one`,
-    ],
-    [
-      efs !== undefined && !hasNetwork,
+    efs !== undefined &&
+      !hasNetwork &&
       'models: expected a function with a network of its own, because a file system is mounted there, ' +
         `got compute ${kind} without; give lambdaCompute the vpc of the file system, or take models in S3`,
-    ],
-  ]);
+  ];
 }
 
 /** Grants the right to get only the objects of one published repository. */

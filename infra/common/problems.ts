@@ -2,8 +2,11 @@ import { Annotations, Token } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 import { outside as outsideRange, type Range } from '../../lambda/core/limits.ts';
 
-/** Problem with a prop: expected value, given value and remedy. Undefined if there is none. */
-export type Problem = string | undefined;
+/**
+ * Problem with a prop: expected value, given value and remedy. False or undefined if there is none. Rules read tokens
+ * only through `known`.
+ */
+export type Problem = string | false | undefined;
 
 /** Invalid props of a construct. The message contains its path, then the problem with each prop. */
 export class ValidationError extends Error {
@@ -17,7 +20,7 @@ export class ValidationError extends Error {
 
 /** Throws if there are problems. @throws ValidationError with all of them */
 export function refuse(problems: readonly Problem[]): void {
-  const found = problems.filter((problem) => problem !== undefined);
+  const found = problems.filter((problem) => typeof problem === 'string');
   if (found.length > 0) throw new ValidationError(found.join('; '));
 }
 
@@ -35,26 +38,24 @@ export function refusing<T>(work: () => T): T {
   }
 }
 
-/** Rule for some props, and the sentence to show if it is broken. A rule reads tokens only through `known`. */
-export type Rule = readonly [isBroken: boolean, sentence: string];
-
-export function brokenOf(rules: readonly Rule[]): Problem[] {
-  return rules.flatMap(([isBroken, sentence]) => (isBroken ? [sentence] : []));
-}
-
 /** Returns the value if it is known at synth. Undefined for a token. */
 export function known<T>(value: T): T | undefined {
   return Token.isUnresolved(value) ? undefined : value;
 }
 
-export function shown(value: unknown, unit = ''): string {
-  return Token.isUnresolved(value) ? 'a token' : `${value}${unit}`;
+export function shown(value: unknown): string {
+  return Token.isUnresolved(value) ? 'a token' : `${value}`;
 }
 
 /** Returns true if both values are known and the first is larger. */
 export function exceeds(value: number | undefined, limit: number | undefined): boolean {
   const [amount, most] = [known(value), known(limit)];
   return amount !== undefined && most !== undefined && amount > most;
+}
+
+/** Returns true if both values are known and not the same. */
+export function differ(one: string | number | undefined, other: string | number | undefined): boolean {
+  return known(one) !== undefined && known(other) !== undefined && one !== other;
 }
 
 /** Returns a problem if a number is not whole or not in the range. Tokens and undefined pass. */
@@ -64,29 +65,33 @@ export function outside(name: string, value: number | undefined, range: Range, u
 
 /** Returns a problem if a value is not in a list. Tokens and undefined pass. */
 export function oneOf(name: string, value: unknown, allowed: readonly unknown[]): Problem {
-  if (known(value) === undefined || allowed.includes(value)) return undefined;
-  return `${name}: expected one of ${allowed.join(', ')}, got ${value}; take one of them`;
+  return (
+    known(value) !== undefined &&
+    !allowed.includes(value) &&
+    `${name}: expected one of ${allowed.join(', ')}, got ${value}; take one of them`
+  );
 }
 
 /** Returns a problem if an option of a new resource is given, but that resource exists already or is not needed. */
 export function onlyWithNew(name: string, value: unknown, resource: string, isNew: boolean): Problem {
-  if (value === undefined || isNew) return undefined;
-  return `${name}: expected only with a new ${resource}, got it without one; leave it out`;
+  return (
+    value !== undefined && !isNew && `${name}: expected only with a new ${resource}, got it without one; leave it out`
+  );
 }
 
 /** Returns a problem if a value that must be known at synth, because others are computed from it, is a token. */
 export function unknownAtSynth(name: string, ...values: readonly unknown[]): Problem {
-  return values.some((value) => Token.isUnresolved(value)) ? `${name}: ${GOT_TOKEN}` : undefined;
+  return values.some((value) => Token.isUnresolved(value)) && `${name}: ${GOT_TOKEN}`;
 }
 export const GOT_TOKEN = 'expected a value that is known at synth, got a token; write it out';
 
 /**
- * Adds a warning at synth. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.
+ * Adds a warning at synth if there is a problem. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.
  *
  * @param id without the prefix `batchscore:`
  * @param context to silence only some warnings of an ID, with
  * `Validations.of(scoring).acknowledge({ id, reason, where })`
  */
-export function warn(scope: Construct, id: string, message: string, context?: Readonly<Record<string, string>>): void {
-  Annotations.of(scope).addWarningV2(`batchscore:${id}`, message, context && { context });
+export function warn(scope: Construct, id: string, problem: Problem, context?: Readonly<Record<string, string>>): void {
+  if (problem) Annotations.of(scope).addWarningV2(`batchscore:${id}`, problem, context && { context });
 }

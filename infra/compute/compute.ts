@@ -2,15 +2,13 @@ import type { IAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Connections, IVpc } from 'aws-cdk-lib/aws-ec2';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
-import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
-import { type RemovalPolicy, Tokenization } from 'aws-cdk-lib/core';
+import { Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { type LogLevel, type MappingSettings, MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import type { Queues } from '../common/created.ts';
+import type { Keeping, Queues } from '../common/created.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { ModelPlace } from '../common/models.ts';
 import { known, type Problem, warn } from '../common/problems.ts';
@@ -25,8 +23,6 @@ export interface ComputeForm<Created extends Compute = Compute> {
   /** Name in messages and in resource IDs. */
   readonly kind: string;
   readonly imageTarget: ImageTarget;
-  /** ONNX Runtime execution providers, in order of preference. @default the runtime's own default, `cpu` */
-  readonly providers?: string;
   /**
    * Receiver of records: an event source mapping, which invokes a function with them, or a `worker`, which receives and
    * batches them itself. The limits of mappings do not apply to workers.
@@ -56,7 +52,11 @@ export interface ComputeForm<Created extends Compute = Compute> {
   create(scope: Construct, wiring: Wiring): Created;
 }
 
-export interface Wiring {
+/** What the computes of a deployment share. */
+export interface Wiring extends Keeping {
+  /** Compute that scores messages. Functions that score jobs have its image and its room for models. */
+  readonly compute: ComputeForm;
+  readonly serviceName: string;
   readonly image: ContainerImage;
   /** Location of the models. Models in a file system are mounted. */
   readonly models: ModelPlace;
@@ -68,20 +68,15 @@ export interface Wiring {
   readonly eventSourceEnabled: boolean;
   /** Environment of the host: its `BATCHSCORE_…` variables, and those that the deployer adds. */
   readonly environment: Readonly<Record<string, string>>;
-  readonly encryptionKey: IKey | undefined;
-  readonly logRetention: RetentionDays;
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   /** Bus or topic that gets events of jobs and dead letters. */
   readonly events: IEventBus | ITopic | undefined;
-  readonly removalPolicy: RemovalPolicy;
 }
 
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** True if its hosts emit metrics of their GPUs. @default false */
-  readonly measuresGpus?: boolean;
   /** Network connections, to allow access to what a transform needs. @default it is in no network */
   readonly connections?: Connections | undefined;
   /** Network that it is in. @default none */
@@ -112,30 +107,12 @@ export function queueCount({ shards, urgent }: Batching): number {
   return shards + Number(urgent);
 }
 
-/** Defaults by kind of queue. A FIFO queue delivers at most ten records and has no window. */
-const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
-
-export function withDefaults(given: Partial<Batching>): Batching {
-  const { fifo = false, shards = 1, urgent = false } = given;
-  const { batchSize, windowSeconds } = fifo ? DEFAULTS.fifo : DEFAULTS.standard;
-  return {
-    fifo,
-    shards,
-    urgent,
-    batchSize: given.batchSize ?? batchSize,
-    windowSeconds: given.windowSeconds ?? windowSeconds,
-  };
-}
-
 /** Returns the environment variables of the settings that are given, by their names in the catalogue. */
 export function environmentOf(values: Readonly<Record<string, unknown>>): Record<string, string> {
+  // The environment does not take a token that is a number.
+  const textOf = (value: unknown) => (typeof value === 'number' ? Tokenization.stringifyNumber(value) : String(value));
   const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
   return Object.fromEntries(given.map(([name, { variable }]) => [variable, textOf(values[name])]));
-}
-
-/** Returns a value as text. The environment does not take a token that is a number. */
-function textOf(value: unknown): string {
-  return typeof value === 'number' ? Tokenization.stringifyNumber(value) : String(value);
 }
 
 /**
@@ -151,11 +128,9 @@ export function warnOfMessagesInFlight(
   cure: string,
 ): void {
   const messages = (known(batchSize) ?? 0) * (batches ?? 0);
-  if (messages <= MESSAGES_IN_FLIGHT) return;
-  warn(
-    scope,
-    'messagesInFlight',
+  const problem =
+    messages > MESSAGES_IN_FLIGHT &&
     `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
-      `got ${batchSize} × ${batches} batches = ${messages}; lower batchSize, ${cure}, or raise shards`,
-  );
+      `got ${batchSize} × ${batches} batches = ${messages}; lower batchSize, ${cure}, or raise shards`;
+  warn(scope, 'messagesInFlight', problem);
 }

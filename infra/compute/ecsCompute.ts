@@ -7,7 +7,6 @@ import type { ComputeForm } from './compute.ts';
 import { ENDPOINTS_OF_TASKS, networkProblems } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import { type ServiceCompute, workerForm } from './workerService.ts';
-import type { TaskSettings } from './workerTask.ts';
 
 export interface EcsOptions extends ServiceOptions {
   /** Processor architecture. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
@@ -25,8 +24,6 @@ export interface EcsOptions extends ServiceOptions {
 
 /** @see https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html */
 const FARGATE_STOP_SECONDS = 120;
-
-type Sizes = Pick<TaskSettings, 'vcpus' | 'memoryMb' | 'ephemeralStorageMb'>;
 
 /** Estimated seconds for Fargate to start a task, fetch the image and load the models. */
 const START_SECONDS = 180;
@@ -55,7 +52,7 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
       room: { memoryMb: settings.memoryMb, ephemeralStorageMb: settings.ephemeralStorageMb ?? FARGATE_STORAGE_MB },
     },
     problems: (batching) => [
-      ...fargateProblems(settings),
+      ...fargateProblems(vcpus, settings.memoryMb, settings.ephemeralStorageMb),
       ...networkProblems(settings, undefined),
       ...serviceProblems(settings, batching, FARGATE_STOP_SECONDS),
     ],
@@ -76,16 +73,15 @@ const MEMORY_GIB: ReadonlyMap<number, readonly [min: number, max: number, step: 
 ]);
 
 /** Returns problems with a size that Fargate does not have. */
-function fargateProblems({ vcpus, memoryMb, ephemeralStorageMb }: Sizes): Problem[] {
+function fargateProblems(vcpus: number, memoryMb: number, ephemeralStorageMb: number | undefined): Problem[] {
   const memory = memoryMb / MIB_PER_GIB;
   const range = MEMORY_GIB.get(vcpus);
   if (range === undefined) return [unknownAtSynth('vcpus', vcpus), oneOf('vcpus', vcpus, [...MEMORY_GIB.keys()])];
   const [min, max, step] = range;
   return [
     outside('ephemeralStorageSize', ephemeralStorageMb && ephemeralStorageMb / MIB_PER_GIB, STORAGE_GIB, 'GiB'),
-    memory < min || memory > max || memory % step !== 0
-      ? `memorySize: expected ${min} to ${max} GiB in steps of ${step} with ${vcpus} vCPUs, got ${memory}; change one of the two`
-      : undefined,
+    (memory < min || memory > max || memory % step !== 0) &&
+      `memorySize: expected ${min} to ${max} GiB in steps of ${step} with ${vcpus} vCPUs, got ${memory}; change one of the two`,
   ];
 }
 

@@ -23,7 +23,7 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
-import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, MIB_PER_GIB, mebibytesOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
@@ -70,7 +70,6 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       devices: settings.gpuCount,
       room: { memoryMb: settings.memoryMb },
     },
-    providers: 'cuda',
     problems: (batching) => [
       ...serviceProblems(settings, batching, settings.spot ? SPOT_NOTICE_SECONDS : Number.POSITIVE_INFINITY),
       ...gpuTaskProblems(settings),
@@ -106,15 +105,16 @@ function gpuTaskProblems(settings: Settings): Problem[] {
     outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
     outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
-    ...brokenOf([
-      [
-        gpuCount > 1 && instanceTypes === undefined,
-        `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
-          'name types with so many GPUs, such as g5.12xlarge with 4',
-      ],
-    ]),
+    gpuCount > 1 &&
+      (instanceTypes === undefined || instanceTypes.every((type) => ONE_GPU.test(type))) &&
+      `instanceTypes: expected one with ${gpuCount} GPUs, because a task has all of its GPUs from one instance, got ` +
+        `${instanceTypes?.join(', ') ?? 'none, and those that are taken otherwise have one'}; name types with so many GPUs, such as ` +
+        'g5.12xlarge with 4, or lower gpuCount',
   ];
 }
+
+/** Sizes with one GPU, in all families of `kernelProblems`. */
+const ONE_GPU = /\.(x|2x|4x|8x|16x)large$/;
 
 const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
 

@@ -10,8 +10,9 @@ import {
   MAXIMUM_CONCURRENCY,
   withoutWindow,
 } from '../../lambda/core/limits.ts';
+import { allow } from '../common/grants.ts';
 import { type Graph, together } from '../common/metrics.ts';
-import { brokenOf, exceeds, known, outside, type Problem, shown } from '../common/problems.ts';
+import { exceeds, known, outside, type Problem, shown } from '../common/problems.ts';
 import { type Batching, queueCount, type Wiring, warnOfMessagesInFlight } from './compute.ts';
 
 /** Limits on the invocations of a function, and on those of each of its mappings. The service has defaults. */
@@ -84,7 +85,7 @@ export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: C
  */
 export function grantSwitch(grantee: IGrantable, target: IFunction, mappings: readonly EventSourceMapping[]): Grant {
   const resourceArns = mappings.map(({ eventSourceMappingArn }) => eventSourceMappingArn);
-  const look = Grant.addToPrincipal({ grantee, actions: ['lambda:GetEventSourceMapping'], resourceArns });
+  const look = allow(grantee, ['lambda:GetEventSourceMapping'], resourceArns);
   const update = Grant.addToPrincipal({
     grantee,
     actions: ['lambda:UpdateEventSourceMapping'],
@@ -165,32 +166,26 @@ export function concurrencyProblems(concurrency: Concurrency, batching: Batching
     outside('minimumPollers', minimumPollers, MINIMUM_POLLERS),
     outside('maximumPollers', maximumPollers, MAXIMUM_POLLERS),
   ];
-  if (ranges.some((problem) => problem !== undefined)) return ranges;
+  if (ranges.some(Boolean)) return ranges;
   const ofEach = invocationsOf(concurrency) ?? MAXIMUM_CONCURRENCY.min;
   const queues = queueCount(batching);
   const least = queues * ofEach;
-  return brokenOf([
-    [
-      maximumConcurrency !== undefined && (minimumPollers ?? maximumPollers) !== undefined,
+  return [
+    maximumConcurrency !== undefined &&
+      (minimumPollers ?? maximumPollers) !== undefined &&
       'maximumConcurrency: expected none with minimumPollers or maximumPollers, because a mapping takes one or the other, ' +
         `got ${shown(maximumConcurrency)}; leave it or the pollers out`,
-    ],
-    [
-      exceeds(minimumPollers, maximumPollers),
+    exceeds(minimumPollers, maximumPollers) &&
       `minimumPollers: expected at most maximumPollers, ${maximumPollers}, got ${minimumPollers}; lower it`,
-    ],
-    [
-      exceeds(least, reservedConcurrency),
+    exceeds(least, reservedConcurrency) &&
       `${reserve.name}: expected at least ${least} = ${queues} × ${ofEach} invocations, which SQS starts at a time from each ` +
         `request queue, because those beyond it are throttled, got ${reservedConcurrency}; raise it, or lower ` +
         'maximumConcurrency, maximumPollers or shards',
-    ],
-    [
-      batching.urgent && (maximumConcurrency ?? reservedConcurrency ?? minimumPollers ?? maximumPollers) === undefined,
+    batching.urgent &&
+      (maximumConcurrency ?? reservedConcurrency ?? minimumPollers ?? maximumPollers) === undefined &&
       'maximumConcurrency: expected one with urgent, because requests of the other queues could take all invocations of the ' +
         'account, got none; set it to at most half of the concurrency that the function may have',
-    ],
-  ]);
+  ];
 }
 
 /** Factor that AWS recommends, so that a throttled batch can be retried before its messages become visible. */

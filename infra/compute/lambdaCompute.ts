@@ -1,21 +1,21 @@
-import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
-import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import type { IAlarm } from 'aws-cdk-lib/aws-cloudwatch';
+import {
+  LambdaDeploymentConfig,
+  LambdaDeploymentGroup,
+  TimeBasedLinearTrafficRouting,
+  type TrafficRouting,
+} from 'aws-cdk-lib/aws-codedeploy';
+import { type Alias, Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Duration, Size } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU } from '../../lambda/core/limits.ts';
-import { brokenOf, exceeds, outside } from '../common/problems.ts';
-import { mebibytesOf, secondsOf } from '../common/units.ts';
+import { acknowledgeManagedPolicy } from '../common/nag.ts';
+import { exceeds, known, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { mebibytesOf, minutesOf, secondsOf } from '../common/units.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
 import { CONCURRENCY, type Concurrency, concurrencyProblems, minVisibility } from './eventSource.ts';
 import { type FunctionNetwork, networkProblems } from './privateNetwork.ts';
-import {
-  createLiveAlias,
-  createScoringFunction,
-  type FunctionResources,
-  firstStepPercent,
-  functionParts,
-  routingProblems,
-  shiftInSteps,
-} from './scoringFunction.ts';
+import { createLiveAlias, createScoringFunction, type FunctionResources, functionParts } from './scoringFunction.ts';
 
 export interface LambdaOptions extends Concurrency, FunctionResources, FunctionNetwork {
   /** Processor architecture. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
@@ -60,14 +60,10 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       outside('timeout', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS, 'seconds'),
       ...concurrencyProblems(options, batching),
       outside('provisionedConcurrency', provisionedConcurrency, CONCURRENCY),
-      ...brokenOf([
-        [
-          exceeds(provisionedConcurrency, options.reservedConcurrency),
-          `provisionedConcurrency: expected at most reservedConcurrency, ${options.reservedConcurrency}, got ` +
-            `${provisionedConcurrency}; lower it, or raise reservedConcurrency`,
-        ],
-      ]),
-      ...routingProblems(trafficRouting),
+      exceeds(provisionedConcurrency, options.reservedConcurrency) &&
+        `provisionedConcurrency: expected at most reservedConcurrency, ${options.reservedConcurrency}, got ` +
+          `${provisionedConcurrency}; lower it, or raise reservedConcurrency`,
+      routingProblem(trafficRouting),
       ...networkProblems(options, 'functions'),
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
@@ -84,4 +80,49 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       };
     },
   };
+}
+
+const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';
+
+/**
+ * Makes CodeDeploy shift the alias to a new version in steps, and back if one of the alarms goes off.
+ *
+ * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatepolicy.html
+ */
+function shiftInSteps(scope: Construct, alias: Alias, trafficRouting: TrafficRouting, alarms: readonly IAlarm[]): void {
+  const { role } = new LambdaDeploymentGroup(scope, 'Deployment', {
+    alias,
+    deploymentConfig: new LambdaDeploymentConfig(scope, 'Steps', { trafficRouting }),
+    alarms: [...alarms],
+  });
+  acknowledgeManagedPolicy(role, MANAGED_POLICY, 'CodeDeploy needs to shift the traffic of a function');
+}
+
+/** Two periods of the alarms that roll a deployment back. */
+const MIN_MINUTES = 10;
+
+/** Returns a problem with a shift that the alarms cannot undo in time. */
+function routingProblem(trafficRouting: TrafficRouting | undefined): Problem {
+  if (trafficRouting === undefined) return undefined;
+  const { interval, percentage } = stepsOf(trafficRouting);
+  const token = unknownAtSynth('trafficRouting.percentage', percentage);
+  if (token) return token;
+  const steps = trafficRouting instanceof TimeBasedLinearTrafficRouting ? Math.ceil(100 / percentage) - 1 : 1;
+  const minutes = (minutesOf('trafficRouting.interval', interval) ?? 0) * steps;
+  return (
+    minutes < MIN_MINUTES &&
+    `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of ` +
+      `the alarms that undo a deployment, got ${minutes}; raise it, or leave trafficRouting out for all at once`
+  );
+}
+
+/** Returns the percent of the invocations that a new version gets first. 100 if it takes over immediately. */
+function firstStepPercent(trafficRouting: TrafficRouting | undefined): number {
+  return (trafficRouting && known(stepsOf(trafficRouting).percentage)) ?? 100;
+}
+
+/** Returns the steps of a canary or a linear shift. All at once has none. */
+function stepsOf(trafficRouting: TrafficRouting) {
+  const { interval, percentage = 100 }: Partial<TimeBasedLinearTrafficRouting> = trafficRouting;
+  return { interval, percentage };
 }

@@ -16,7 +16,7 @@ import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB } from '../../lambda/core/limits.ts';
 import { createLogGroup, resourceOf } from '../common/created.ts';
 import { acknowledge, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
-import { brokenOf, exceeds, oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { exceeds, oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
@@ -88,7 +88,6 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
   return {
     kind: 'lambda-gpu',
     imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, room: { memoryMb: settings.memoryMb } },
-    providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: (batching) => [...gpuProblems(settings), ...concurrencyProblems(concurrency, batching, ENVIRONMENTS)],
@@ -153,13 +152,9 @@ function gpuProblems(settings: Settings): Problem[] {
     outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
     unknownAtSynth('minimumEnvironments', minimumEnvironments),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
-    ...brokenOf([
-      [
-        exceeds(minimumEnvironments, maximumEnvironments),
-        `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
-          `got ${maximumEnvironments}; raise it`,
-      ],
-    ]),
+    exceeds(minimumEnvironments, maximumEnvironments) &&
+      `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
+        `got ${maximumEnvironments}; raise it`,
   ];
 }
 

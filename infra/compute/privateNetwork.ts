@@ -18,9 +18,9 @@ import {
 import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
-import { createLogGroup, type LogGroupOptions } from '../common/created.ts';
+import { createLogGroup, type Keeping } from '../common/created.ts';
 import { arnOfEvents } from '../common/grants.ts';
-import { brokenOf, type Problem, type Rule, warn } from '../common/problems.ts';
+import { type Problem, warn } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
 
 export interface Network {
@@ -36,8 +36,6 @@ export interface Network {
 
 /** Services by the IDs of their endpoints in a new network, besides those of all hosts, S3 and DynamoDB. */
 type Endpoints = Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
-
-type NetworkWiring = LogGroupOptions & Pick<Wiring, 'tracing' | 'events'>;
 
 /** Services that a host can do nothing without, with the end of their endpoint's name. */
 const SERVICES = { SQS: 'sqs', S3: 's3', 'Step Functions': 'states' };
@@ -101,19 +99,18 @@ export function networkProblems(
   prefix = '',
 ): Problem[] {
   const parts = Object.entries({ subnets, securityGroups });
-  return brokenOf([
+  return [
     ...parts.map(
-      ([name, part]): Rule => [
-        part !== undefined && vpc === undefined,
+      ([name, part]) =>
+        part !== undefined &&
+        vpc === undefined &&
         `${prefix}${name}: expected ${prefix}vpc with it, got none; give the network that it belongs to`,
-      ],
     ),
-    [
-      privateHosts !== undefined && vpc?.selectSubnets(subnets).hasPublic === true,
+    privateHosts !== undefined &&
+      vpc?.selectSubnets(subnets).hasPublic === true &&
       `${prefix}subnets: expected private ones, because ${privateHosts} get no public address and would reach nothing, ` +
         'got public ones; give private subnets',
-    ],
-  ]);
+  ];
 }
 
 const HTTPS = Port.tcp(443);
@@ -134,7 +131,7 @@ export function createHostGroup(scope: Construct, id: string, vpc: IVpc): Securi
 export function createPrivateNetwork(
   scope: Construct,
   given: FunctionNetwork,
-  wiring: NetworkWiring,
+  wiring: Wiring,
   interfaces: Endpoints = {},
 ): Network {
   if (given.vpc !== undefined) warnOfIsolation(scope, given.vpc, given.subnets);
@@ -148,7 +145,7 @@ export function createPrivateNetwork(
   };
 }
 
-function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
+function createVpc(scope: Construct, keeping: Keeping): Vpc {
   return new Vpc(scope, 'Network', {
     maxAzs: AVAILABILITY_ZONES,
     natGateways: 0,
@@ -156,7 +153,7 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
     flowLogs: {
       Refused: {
         trafficType: FlowLogTrafficType.REJECT,
-        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
+        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', keeping)),
       },
     },
   });
@@ -170,7 +167,7 @@ function addEndpoints(
   scope: Construct,
   vpc: IVpc,
   hosts: ISecurityGroup,
-  { tracing, events }: NetworkWiring,
+  { tracing, events }: Wiring,
   interfaces: Endpoints,
 ): IDependable[] {
   const description = 'Endpoints of AWS services: hosts call them';

@@ -1,10 +1,4 @@
-import { type IAlarm, Stats } from 'aws-cdk-lib/aws-cloudwatch';
-import {
-  LambdaDeploymentConfig,
-  LambdaDeploymentGroup,
-  TimeBasedLinearTrafficRouting,
-  type TrafficRouting,
-} from 'aws-cdk-lib/aws-codedeploy';
+import { Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import {
   Effect,
   type IGrantable,
@@ -36,9 +30,8 @@ import { createLogGroup } from '../common/created.ts';
 import { roleGiven } from '../common/given.ts';
 import { type AlarmCondition, type Graph, PERIOD, SUM } from '../common/metrics.ts';
 import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
-import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
-import { brokenOf, known, type Problem, refuse, unknownAtSynth } from '../common/problems.ts';
-import { minutesOf } from '../common/units.ts';
+import { acknowledgeWildcard } from '../common/nag.ts';
+import { known, refuse } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
 import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
 import { createHostGroup, type FunctionNetwork, type MainService, warnOfIsolation } from './privateNetwork.ts';
@@ -81,11 +74,6 @@ export interface ScoringFunctionOptions extends FunctionResources {
   readonly currentVersionOptions?: VersionOptions;
 }
 
-export type FunctionWiring = Omit<
-  Wiring,
-  'batching' | 'requestQueues' | 'visibilityTimeoutSeconds' | 'eventSourceEnabled'
->;
-
 /**
  * Creates a function of the image, for both kinds of Lambda compute and for jobs. Its role may only write the log. The
  * caller grants the other permissions.
@@ -93,7 +81,7 @@ export type FunctionWiring = Omit<
 export function createScoringFunction(
   scope: Construct,
   options: ScoringFunctionOptions,
-  wiring: FunctionWiring,
+  wiring: Wiring,
 ): DockerImageFunction {
   const { network = {}, command, does = 'scores records from SQS in batches', ephemeralStorageMb } = options;
   const { efs } = wiring.models;
@@ -232,8 +220,6 @@ function functionAlarms(target: IFunction): AlarmCondition[] {
       id: 'FunctionErrors',
       description: 'An invocation crashed, or ran out of time or memory, and all its records went back to SQS.',
       metric: target.metricErrors(SUM),
-      threshold: 0,
-      periods: 1,
       blamesVersion: true,
     },
     {
@@ -242,8 +228,7 @@ function functionAlarms(target: IFunction): AlarmCondition[] {
         'Invocations have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a ' +
         'receive of its messages.',
       metric: target.metricThrottles(SUM),
-      threshold: 0,
-      periods: 3,
+      evaluationPeriods: 3,
     },
   ];
 }
@@ -263,8 +248,6 @@ export function functionGraph(target: IFunction, timeoutSeconds: number): Graph 
   };
 }
 
-const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';
-
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
 const MAX_ENVIRONMENT_BYTES = 4096;
 
@@ -272,10 +255,11 @@ const MAX_ENVIRONMENT_BYTES = 4096;
 function fittingEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   const texts = Object.entries(environment).flatMap(([name, value]) => [name, known(value) ?? '']);
   const bytes = Buffer.byteLength(texts.join(''));
-  const got = `expected names and values of at most ${MAX_ENVIRONMENT_BYTES} bytes, with those that the construct sets, got ${bytes}`;
-  refuse(
-    brokenOf([[bytes > MAX_ENVIRONMENT_BYTES, `environment: ${got}; put long values into a parameter or an object`]]),
-  );
+  refuse([
+    bytes > MAX_ENVIRONMENT_BYTES &&
+      `environment: expected names and values of at most ${MAX_ENVIRONMENT_BYTES} bytes, with those that the construct sets, got ` +
+        `${bytes}; put long values into a parameter or an object`,
+  ]);
   return { ...environment };
 }
 
@@ -287,54 +271,4 @@ export function createLiveAlias(
 ): Alias {
   const version = scoringFunction.currentVersion;
   return new Alias(scope, 'Live', { aliasName: 'live', version, provisionedConcurrentExecutions });
-}
-
-/**
- * Makes CodeDeploy shift the alias to a new version in steps, and back if one of the alarms goes off.
- *
- * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatepolicy.html
- */
-export function shiftInSteps(
-  scope: Construct,
-  alias: Alias,
-  trafficRouting: TrafficRouting,
-  alarms: readonly IAlarm[],
-): void {
-  const { role } = new LambdaDeploymentGroup(scope, 'Deployment', {
-    alias,
-    deploymentConfig: new LambdaDeploymentConfig(scope, 'Steps', { trafficRouting }),
-    alarms: [...alarms],
-  });
-  acknowledgeManagedPolicy(role, MANAGED_POLICY, 'CodeDeploy needs to shift the traffic of a function');
-}
-
-/** Two periods of the alarms that roll a deployment back. */
-const MIN_MINUTES = 10;
-
-/** Returns problems with a shift that the alarms cannot undo in time. */
-export function routingProblems(trafficRouting: TrafficRouting | undefined): Problem[] {
-  if (trafficRouting === undefined) return [];
-  const { interval, percentage } = stepsOf(trafficRouting);
-  const token = unknownAtSynth('trafficRouting.percentage', percentage);
-  if (token !== undefined) return [token];
-  const steps = trafficRouting instanceof TimeBasedLinearTrafficRouting ? Math.ceil(100 / percentage) - 1 : 1;
-  const minutes = (minutesOf('trafficRouting.interval', interval) ?? 0) * steps;
-  return brokenOf([
-    [
-      minutes < MIN_MINUTES,
-      `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of ` +
-        `the alarms that undo a deployment, got ${minutes}; raise it, or leave trafficRouting out for all at once`,
-    ],
-  ]);
-}
-
-/** Returns the percent of the invocations that a new version gets first. 100 if it takes over immediately. */
-export function firstStepPercent(trafficRouting: TrafficRouting | undefined): number {
-  return (trafficRouting && known(stepsOf(trafficRouting).percentage)) ?? 100;
-}
-
-/** Returns the steps of a canary or a linear shift. All at once has none. */
-function stepsOf(trafficRouting: TrafficRouting) {
-  const { interval, percentage = 100 }: Partial<TimeBasedLinearTrafficRouting> = trafficRouting;
-  return { interval, percentage };
 }

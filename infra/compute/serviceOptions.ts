@@ -4,7 +4,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Duration } from 'aws-cdk-lib/core';
 import { BATCH_SIZE, DRAIN_SHARE, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { brokenOf, exceeds, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { exceeds, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { secondsOf } from '../common/units.ts';
 import { type Batching, queueCount } from './compute.ts';
 
@@ -98,7 +98,7 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching, m
   const maxShards = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE) - (queues - shards);
   return [
     // The default backlog of a task is computed from the batch size.
-    settings.backlogPerTask === undefined ? unknownAtSynth('batchSize', batchSize) : undefined,
+    settings.backlogPerTask === undefined && unknownAtSynth('batchSize', batchSize),
     outside('batchSize', batchSize, BATCH_SIZE),
     outside('timeout', timeoutSeconds, SETTINGS.timeoutSeconds, 'seconds'),
     outside('stopTimeout', stopTimeoutSeconds, SETTINGS.stopSeconds, 'seconds'),
@@ -108,34 +108,23 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching, m
     outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
     outside('maxPolls', settings.maxPolls, SETTINGS.maxPolls),
     outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
-    ...brokenOf([
-      [
-        exceeds(minimumTasks, maximumTasks),
-        `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`,
-      ],
-      [
-        // A worker's window may be a fraction of a second.
-        windowSeconds < WINDOW_SECONDS.min || windowSeconds > WINDOW_SECONDS.max,
-        `window: expected ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max} seconds, got ${windowSeconds}; ` +
-          'choose a number in that range',
-      ],
-      [
-        stopTimeoutSeconds < minStopSeconds,
-        `stopTimeout: expected at least ${minStopSeconds} seconds = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the ` +
-          `share of it in which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeout`,
-      ],
-      [
-        stopTimeoutSeconds > maxStopSeconds,
-        `stopTimeout: expected at most ${maxStopSeconds} seconds, which is what Fargate and spot capacity wait, got ` +
-          `${stopTimeoutSeconds}; lower it, and timeout with it`,
-      ],
-      [
-        shards > maxShards && shards <= SHARDS.max,
-        `shards: expected at most ${maxShards} with tasks that scale by the backlog of all, because an alarm takes ` +
-          `${METRICS_OF_ALARM} metrics, got ${queues} × ${METRICS_OF_QUEUE} and that of the tasks = ` +
-          `${METRICS_OF_QUEUE * queues + 1}; lower it: a worker receives from one queue as fast as from several`,
-      ],
-    ]),
+    exceeds(minimumTasks, maximumTasks) &&
+      `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`,
+    // A worker's window may be a fraction of a second.
+    (windowSeconds < WINDOW_SECONDS.min || windowSeconds > WINDOW_SECONDS.max) &&
+      `window: expected ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max} seconds, got ${windowSeconds}; ` +
+        'choose a number in that range',
+    stopTimeoutSeconds < minStopSeconds &&
+      `stopTimeout: expected at least ${minStopSeconds} seconds = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the ` +
+        `share of it in which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeout`,
+    stopTimeoutSeconds > maxStopSeconds &&
+      `stopTimeout: expected at most ${maxStopSeconds} seconds, which is what Fargate and spot capacity wait, got ` +
+        `${stopTimeoutSeconds}; lower it, and timeout with it`,
+    shards > maxShards &&
+      shards <= SHARDS.max &&
+      `shards: expected at most ${maxShards} with tasks that scale by the backlog of all, because an alarm takes ` +
+        `${METRICS_OF_ALARM} metrics, got ${queues} × ${METRICS_OF_QUEUE} and that of the tasks = ` +
+        `${METRICS_OF_QUEUE * queues + 1}; lower it: a worker receives from one queue as fast as from several`,
   ];
 }
 

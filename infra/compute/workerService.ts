@@ -18,26 +18,38 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { ApplicationScalingAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import type { IVpc } from 'aws-cdk-lib/aws-ec2';
 import {
   AvailabilityZoneRebalancing,
+  AwsLogDriverMode,
   type BaseService,
-  type Cluster,
-  type Compatibility,
+  Cluster,
+  Compatibility,
+  ContainerImage,
+  ContainerInsights,
+  CpuArchitecture,
   FargateService,
+  LogDriver,
+  NetworkMode,
+  OperatingSystemFamily,
   PropagatedTagSource,
-  type TaskDefinition,
+  TaskDefinition,
 } from 'aws-cdk-lib/aws-ecs';
+import { type IRole, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { Duration, Names } from 'aws-cdk-lib/core';
+import { Duration, Names, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { SETTINGS } from '../../lambda/settings.ts';
-import type { Queues } from '../common/created.ts';
-import { type AlarmCondition, AT_MOST, type Graph, PERIOD, together } from '../common/metrics.ts';
+import { createLogGroup, type Queues, warnOfKeyPolicy } from '../common/created.ts';
+import { roleGiven } from '../common/given.ts';
+import { type AlarmCondition, AT_MOST, type Graph, PERIOD, scoringMetric, together } from '../common/metrics.ts';
+import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
 import { known } from '../common/problems.ts';
-import { type Batching, type Compute, type Wiring, warnOfMessagesInFlight } from './compute.ts';
+import { MIB_PER_GIB } from '../common/units.ts';
+import { type Batching, type Compute, environmentOf, type Wiring, warnOfMessagesInFlight } from './compute.ts';
 import { createPrivateNetwork, type ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
-import { minWorkerVisibility } from './serviceOptions.ts';
-import { createCluster, createTask, type TaskSettings } from './workerTask.ts';
+import { minWorkerVisibility, type ServiceSettings } from './serviceOptions.ts';
 
 export interface ServiceCompute extends Compute {
   readonly cluster: Cluster;
@@ -45,7 +57,14 @@ export interface ServiceCompute extends Compute {
   readonly taskDefinition: TaskDefinition;
 }
 
-interface Settings extends TaskSettings {
+/** Options of a task, as plain numbers with defaults. */
+interface Settings extends ServiceSettings {
+  readonly architecture: { readonly name: string };
+  readonly vcpus: number;
+  readonly memoryMb: number;
+  readonly ephemeralStorageMb?: number | undefined;
+  /** GPUs of a task. @default none */
+  readonly gpuCount?: number;
   /** Seconds from a request for a task until the task scores. */
   readonly startSeconds: number;
 }
@@ -117,10 +136,119 @@ function createService(scope: Construct, settings: Settings, launch: Launch, wir
     vpc: network.vpc,
     connections: network.securityGroup.connections,
     grantPrincipal: role,
-    measuresGpus: settings.gpuCount !== undefined,
     alarms: serviceAlarms(service, requestQueues, startSeconds),
-    graphs: serviceGraphs(service, maximumTasks),
+    graphs: [
+      ...serviceGraphs(service, maximumTasks),
+      ...(settings.gpuCount === undefined ? [] : [gpuGraph(wiring.serviceName)]),
+    ],
   };
+}
+
+const CPU_UNITS = 1024;
+const HEALTH_PORT = 8080;
+
+/** Creates a task with one worker. `BatchScoring` grants its role the other permissions. */
+function createTask(
+  scope: Construct,
+  cluster: Cluster,
+  compatibility: Compatibility,
+  settings: Settings,
+  wiring: Wiring,
+) {
+  const { architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
+  const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
+  const role =
+    roleGiven(scope, settings.role) ??
+    new Role(scope, 'Role', {
+      assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com'),
+      description: 'Scores records: reads requests, writes results',
+    });
+  allowProtection(role, cluster);
+  const definition = new TaskDefinition(scope, 'Task', {
+    compatibility,
+    networkMode: NetworkMode.AWS_VPC,
+    cpu: String(CPU_UNITS * vcpus),
+    memoryMiB: String(memoryMb),
+    taskRole: role,
+    runtimePlatform: {
+      cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
+      operatingSystemFamily: OperatingSystemFamily.LINUX,
+    },
+    ephemeralStorageGiB: ephemeralStorageMb && ephemeralStorageMb / MIB_PER_GIB,
+  });
+  const { repository, tagOrDigest } = wiring.image;
+  const container = definition.addContainer('Worker', {
+    containerName: 'worker',
+    image: ContainerImage.fromEcrRepository(repository, tagOrDigest),
+    environment: {
+      // Only Fargate sets the region itself.
+      AWS_REGION: Stack.of(scope).region,
+      ...wiring.environment,
+      ...environmentOf({
+        timeoutSeconds: settings.timeoutSeconds,
+        visibilitySeconds: wiring.visibilityTimeoutSeconds,
+        stopSeconds: settings.stopTimeoutSeconds,
+        healthPort: HEALTH_PORT,
+        maxPolls: settings.maxPolls,
+        pipelineDepth: settings.pipelineDepth,
+      }),
+    },
+    healthCheck: HEALTH_CHECK,
+    stopTimeout: Duration.seconds(settings.stopTimeoutSeconds),
+    // Scoring must not wait for a log that cannot be written.
+    logging: LogDriver.awsLogs({
+      logGroup,
+      streamPrefix: 'worker',
+      mode: AwsLogDriverMode.NON_BLOCKING,
+      maxBufferSize: Size.mebibytes(25),
+    }),
+    gpuCount,
+    readonlyRootFilesystem: true,
+  });
+  definition.addVolume({ name: 'tmp' });
+  container.addMountPoints({ sourceVolume: 'tmp', containerPath: '/tmp', readOnly: false });
+  acknowledge(definition, 'taskEnvironment');
+  acknowledgeWildcard(definition, '*', 'ecrLogin');
+  return { definition, role };
+}
+
+/** Health check that passes when the models are warm. Loading them may take seven minutes. */
+const HEALTH_CHECK = {
+  command: ['CMD', 'node', 'healthCheck.js'],
+  interval: Duration.seconds(30),
+  timeout: Duration.seconds(10),
+  startPeriod: Duration.seconds(300),
+  retries: 5,
+};
+
+/** Lets tasks set their own scale-in protection. The cluster contains no other tasks. */
+function allowProtection(role: IRole, cluster: Cluster): void {
+  const tasks = cluster.arnForTasks('*');
+  role.addToPrincipalPolicy(
+    new PolicyStatement({ actions: ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], resources: [tasks] }),
+  );
+  acknowledgeWildcard(role, tasks, 'tasks');
+}
+
+/** Creates a cluster for one service, with task counts for its scaling and its alarms. */
+function createCluster(scope: Construct, vpc: IVpc, key: IKey | undefined, compatibility: Compatibility): Cluster {
+  const onFargate = compatibility === Compatibility.FARGATE;
+  const diskKey = onFargate ? key : undefined;
+  // The CDK adds the statement only to the policy of its own keys.
+  if (diskKey !== undefined && diskKey.node.defaultChild === undefined) {
+    warnOfKeyPolicy(
+      scope,
+      'diskKeyPolicy',
+      'Fargate may encrypt disks with',
+      'https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html',
+    );
+  }
+  return new Cluster(scope, 'Cluster', {
+    vpc,
+    containerInsightsV2: ContainerInsights.ENABLED,
+    enableFargateCapacityProviders: onFargate,
+    managedStorageConfiguration: diskKey && { fargateEphemeralStorageKmsKey: diskKey },
+  });
 }
 
 /** Maximum delay, in seconds, of CloudWatch metrics for a queue that was idle for six hours. */
@@ -293,8 +421,7 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
         },
         PERIOD,
       ),
-      threshold: 0,
-      periods,
+      evaluationPeriods: periods,
     },
   ];
 }
@@ -318,6 +445,18 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
       ],
     },
   ];
+}
+
+function gpuGraph(serviceName: string): Graph {
+  return {
+    title: 'GPUs: %',
+    left: [
+      scoringMetric(serviceName, 'GpuUtilization', { label: 'time in use' }),
+      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory' }),
+      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory, at most', statistic: Stats.MAXIMUM }),
+    ],
+    leftYAxis: { min: 0, max: 100 },
+  };
 }
 
 type TaskCount = 'DesiredTaskCount' | 'RunningTaskCount' | 'PendingTaskCount';

@@ -4,7 +4,7 @@ import type { Connections, IConnectable } from 'aws-cdk-lib/aws-ec2';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { CfnOutput, Names, Stack } from 'aws-cdk-lib/core';
+import { CfnOutput, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
@@ -17,14 +17,16 @@ import { ValidationError } from '../common/problems.ts';
 import { type Compute, type ComputeForm, environmentOf, type FunctionCompute } from '../compute/compute.ts';
 import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type ContainerImage, createImage } from '../image/containerImage.ts';
+import { hasGpu } from '../image/stageImage.ts';
 import { Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { capitalized } from '../stores/queueStore.ts';
+import type { CreatedStore } from '../stores/resultStore.ts';
 import { Channels } from './channels.ts';
 import { checkPlan, warnOfPlan } from './checks.ts';
 import { type DeploymentPlan, makePlan } from './plan.ts';
-import type { BatchScoringProps, ResultStores } from './props.ts';
+import type { BatchScoringProps } from './props.ts';
 
 /**
  * Scores messages with ONNX models. Creates request queues and a dead-letter queue, compute that takes batches from
@@ -79,17 +81,15 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     const { children: before } = Stack.of(this).node;
     try {
       const form = props.compute ?? defaultCompute<Created>();
-      const plan = makePlan(props, form);
-      checkPlan(this, props, plan);
-      const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
-      const common = { ...plan, serviceName };
-      const channels = new Channels(this, props, common);
+      const plan = makePlan(this, props, form);
+      checkPlan(this, plan);
+      const channels = new Channels(this, plan);
       const { allQueues: requestQueues } = channels;
-      const environment = { ...props.environment, ...hostEnvironment(plan, channels.settings, serviceName, props) };
-      const image = createImage(this, { ...props, models: plan.models }, form.imageTarget, plan.jobs?.memoryMb);
+      const environment = { ...props.environment, ...hostEnvironment(plan, channels.settings) };
+      const image = createImage(this, plan);
       // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
       const computeScope = new Construct(this, `Compute-${form.kind}`);
-      const wiring = { ...common, image, environment, requestQueues, events: props.jobEvents };
+      const wiring = { ...plan, image, environment, requestQueues };
       const compute = form.create(computeScope, wiring);
       channels.grantScoring(compute);
       props.encryptionKey?.grantDecrypt(compute);
@@ -100,24 +100,23 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       if (props.jobEvents !== undefined) grantTell(compute, props.jobEvents);
       this.jobs = plan.jobs && new Jobs(this, 'Jobs', plan.jobs, wiring);
 
-      const subject = { ...common, ...channels, compute, jobs: this.jobs };
-      const { alarmActions = [], okActions = alarmActions } = props;
-      const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
+      const subject = { ...plan, ...channels, compute, jobs: this.jobs };
+      const alarms = createAlarms(new Construct(this, 'Alarms'), subject);
       compute.shiftInSteps?.(alarms.ofVersions);
       // The CDK adds one function of each kind to a stack. Functions that were there before belong to the app.
       const added = Stack.of(this).node.children.filter((child) => !before.includes(child));
-      keepLogsOf(new Construct(this, 'CustomResourceLogs'), added, common);
+      keepLogsOf(new Construct(this, 'CustomResourceLogs'), added, plan);
       this.dashboard =
         props.dashboard === false ? undefined : createDashboard(this, subject, Object.values(alarms.byName));
-      warnOfPlan(this, props, plan, channels);
+      warnOfPlan(this, plan, channels);
 
-      const stores: ResultStores = Object.fromEntries(channels.stores.map(({ prop, resource }) => [prop, resource]));
+      const stores: CreatedStore['resources'] = Object.assign({}, ...channels.stores.map(({ resources }) => resources));
       [this.requestQueue] = channels.requestQueues;
       this.requestQueues = channels.requestQueues;
       this.urgentQueue = channels.urgentQueue;
       this.deadLetterQueue = channels.deadLetterQueue;
       this.resultQueue = stores.resultQueue;
-      this.clientQueues = Object.assign({}, ...channels.stores.map(({ clientQueues }) => clientQueues));
+      this.clientQueues = stores.clientQueues ?? {};
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
       this.payloadBucket = channels.payloadBucket;
@@ -125,7 +124,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.image = image;
       this.compute = compute;
       this.grantPrincipal = compute.grantPrincipal;
-      this.serviceName = serviceName;
+      this.serviceName = plan.serviceName;
       this.alarms = alarms.byName;
       this.clientOptions = { ...channels.clientOptions, ...this.jobs?.clientOptions };
       this.#channels = channels;
@@ -216,10 +215,8 @@ function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
 
 /** Returns the host's environment variables. For a setting that is left out, the runtime's default applies. */
 function hostEnvironment(
-  { batching, tuning, models, compute, logLevel }: DeploymentPlan,
+  { props, batching, tuning, models, compute, logLevel, serviceName, events }: DeploymentPlan,
   ofChannels: Readonly<Record<string, unknown>>,
-  serviceName: string,
-  { defaultModel, jobEvents }: Pick<BatchScoringProps, 'defaultModel' | 'jobEvents'>,
 ) {
   return {
     // A worker thread cannot set this variable, and Managed Instances run the handler in one.
@@ -229,11 +226,12 @@ function hostEnvironment(
       ...batching,
       ...modelSettings(models),
       ...ofChannels,
-      defaultModel,
-      providers: tuning.providers ?? compute.providers,
+      defaultModel: props.defaultModel,
+      // The runtime's own default is cpu.
+      providers: tuning.providers ?? (hasGpu(compute.imageTarget.stage) ? 'cuda' : undefined),
       serviceName,
       logLevel,
-      eventsArn: jobEvents && arnOfEvents(jobEvents),
+      eventsArn: events && arnOfEvents(events),
     }),
   };
 }

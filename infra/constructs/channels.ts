@@ -9,14 +9,6 @@ import { deadLettersOf } from '../common/given.ts';
 import { combine, grantPut, grantRead } from '../common/grants.ts';
 import type { CreatedStore } from '../stores/resultStore.ts';
 import type { DeploymentPlan } from './plan.ts';
-import type { BatchScoringProps } from './props.ts';
-
-type Given = Pick<
-  BatchScoringProps,
-  'requestQueue' | 'payloadBucket' | 'keyPrefix' | 'queueProps' | 'deadLetterQueueProps'
->;
-
-type Settings = DeploymentPlan & { readonly serviceName: string };
 
 /** Queues, stores and buckets of a deployment. Creates those that are not given. */
 export class Channels {
@@ -40,12 +32,12 @@ export class Channels {
   readonly #payloadPrefix: string;
   readonly #capturePrefix: string;
 
-  constructor(scope: Construct, given: Given, plan: Settings) {
-    const { keyPrefix = uniquePrefix(scope, plan.serviceName), requestQueue } = given;
-    const { capture, results } = plan;
+  constructor(scope: Construct, plan: DeploymentPlan) {
+    const { props, capture, results } = plan;
+    const { keyPrefix = uniquePrefix(scope, plan.serviceName), requestQueue } = props;
     const { requestQueues, urgentQueue, deadLetterQueue } =
       requestQueue === undefined
-        ? createRequestQueues(scope, plan, given)
+        ? createRequestQueues(scope, plan)
         : {
             requestQueues: [requestQueue.queue] as const,
             urgentQueue: undefined,
@@ -54,10 +46,9 @@ export class Channels {
     const stores = plan.stores
       .filter(({ name }) => results.includes(name))
       .map((store) => store.create(scope, { ...plan, keyPrefix }));
-    const payloadBucket =
-      given.payloadBucket ?? createBucket(scope, 'PayloadBucket', { ...plan, expiryDays: plan.payloadExpiryDays });
-    const payloadPrefix = given.payloadBucket === undefined ? '' : keyPrefix;
-    const captureBucket = capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', { ...plan, ...capture }));
+    const payloadBucket = props.payloadBucket ?? createBucket(scope, 'PayloadBucket', plan, plan.payloadExpiryDays);
+    const payloadPrefix = props.payloadBucket === undefined ? '' : keyPrefix;
+    const captureBucket = capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', plan, capture.expiryDays));
     const capturePrefix = capture?.bucket === undefined ? '' : keyPrefix;
     const urls = requestQueues.map(({ queueUrl }) => queueUrl).join(',');
     this.requestQueues = requestQueues;
@@ -79,12 +70,10 @@ export class Channels {
       region: Stack.of(scope).region,
     };
     this.settings = {
-      requestQueueUrls: urls,
-      urgentQueueUrl: urgentQueue?.queueUrl,
-      results: results.join(','),
+      ...this.clientOptions,
       ...Object.assign({}, ...stores.map(({ settings }) => settings)),
-      payloadBucket: payloadBucket.bucketName,
-      payloadPrefix: payloadPrefix || undefined,
+      requestQueueUrls: urls,
+      results: results.join(','),
       maxReceiveCount: deadLetterQueue && plan.maxReceiveCount,
       capturePercent: capture?.percent,
       captureBucket: captureBucket?.bucketName,
@@ -158,11 +147,9 @@ function uniquePrefix(scope: Construct, serviceName: string): string {
 /** Retention of new dead letters, the maximum of SQS. On a standard queue it counts from the first send. */
 const DEAD_LETTERS = Duration.days(14);
 
-function createRequestQueues(
-  scope: Construct,
-  { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds, retentionSeconds }: Settings,
-  { queueProps, deadLetterQueueProps }: Given,
-) {
+function createRequestQueues(scope: Construct, plan: DeploymentPlan) {
+  const { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds, retentionSeconds } = plan;
+  const { queueProps, deadLetterQueueProps } = plan.props;
   const { fifo, shards, urgent } = batching;
   const dead: IQueue = createQueue(scope, 'DeadLetters', {
     ...deadLetterQueueProps,

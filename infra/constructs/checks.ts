@@ -1,4 +1,3 @@
-import { type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { mappingProblems, SHARDS } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
@@ -8,36 +7,22 @@ import {
   deadLettersOf,
   type Existing,
   hasNoRedrive,
-  isKeyUnknown,
   otherAccount,
   otherRegion,
   redriveOf,
   secondsOfQueue,
+  unknownKey,
 } from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
-import {
-  brokenOf,
-  exceeds,
-  known,
-  onlyWithNew,
-  outside,
-  type Problem,
-  type Rule,
-  refuse,
-  shown,
-  warn,
-} from '../common/problems.ts';
-import { type Compute, queueCount } from '../compute/compute.ts';
+import { differ, exceeds, known, onlyWithNew, outside, type Problem, refuse, shown, warn } from '../common/problems.ts';
+import { queueCount } from '../compute/compute.ts';
 import { hasGpu } from '../image/stageImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
 import type { Channels } from './channels.ts';
 import { type DeploymentPlan, TUNING_AMOUNTS } from './plan.ts';
-import type { BatchScoringProps } from './props.ts';
-
-type Props = BatchScoringProps<Compute>;
 
 /** Checks the plan. @throws ValidationError if props would fail in production, with a sentence for each problem */
-export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan): void {
+export function checkPlan(scope: Construct, plan: DeploymentPlan): void {
   const { compute, batching } = plan;
   // If the batch size is a token, no rule applies to it, and 1 breaks none.
   const mapping = { ...batching, batchSize: known(batching.batchSize) ?? 1 };
@@ -45,13 +30,13 @@ export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan):
     ...(compute.feed === 'worker' ? [] : mappingProblems(mapping, 'window')),
     ...compute.problems(batching),
     ...rangeProblems(plan),
-    ...joinedProblems(props, plan),
+    ...joinedProblems(plan),
     ...modelProblems(plan.models, compute),
     ...jobProblems(plan.jobs, plan),
-    ...queueProblems(props, plan),
+    ...queueProblems(plan),
     ...plan.stores.flatMap(({ problems }) => problems),
-    ...storageProblems(props, plan),
-    ...placeProblems(scope, props, plan),
+    ...storageProblems(plan),
+    ...placeProblems(scope, plan),
   ]);
 }
 
@@ -78,16 +63,16 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
     outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
     outside('payloadExpiry', plan.payloadExpiryDays, EXPIRY_DAYS, 'days'),
     outside('capture.expiry', capture?.expiryDays, EXPIRY_DAYS, 'days'),
-    percent >= min && percent <= max
-      ? undefined
-      : `capture.percent: expected ${expected}, got ${percent}; choose one in that range`,
+    (percent < min || percent > max) &&
+      `capture.percent: expected ${expected}, got ${percent}; choose one in that range`,
     ...ofTuning,
   ];
 }
 
 const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
-function joinedProblems({ environment = {} }: Props, plan: DeploymentPlan): Problem[] {
+function joinedProblems(plan: DeploymentPlan): Problem[] {
+  const { environment = {}, stores: given = {} } = plan.props;
   const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -96,55 +81,43 @@ function joinedProblems({ environment = {} }: Props, plan: DeploymentPlan): Prob
   const ours = Object.keys(environment).filter(
     (name) => name.startsWith(CONFIG_PREFIX) || name === RUNTIME_TELEMETRY_OFF,
   );
-  return brokenOf([
-    [
-      latencyTargetSeconds <= windowSeconds,
+  return [
+    latencyTargetSeconds <= windowSeconds &&
       `latencyTarget: expected more than the window of ${windowSeconds} seconds, got ${latencyTargetSeconds}; ` +
         'raise it or shorten the window',
-    ],
-    [
-      exceeds(latencyTargetSeconds + 1, plan.retentionSeconds),
+    exceeds(latencyTargetSeconds + 1, plan.retentionSeconds) &&
       `latencyTarget: expected less than the ${plan.retentionSeconds} seconds that SQS keeps requests, because its alarm would ` +
         `never go off, got ${latencyTargetSeconds}; lower it, or raise the retention of the request queue`,
-    ],
-    [
-      !areStores || new Set(results).size < results.length,
+    (!areStores || new Set(results).size < results.length) &&
       `results: expected one or more of ${STORES.join(', ')}, each once, got ${results.join(',') || 'none'}; ` +
         'name where results should go',
-    ],
     ...stores.map(
-      ({ name, prop, given }): Rule => [
-        given !== undefined && !results.includes(name),
+      ({ name, prop }) =>
+        given[prop] !== undefined &&
+        !results.includes(name) &&
         `stores.${prop}: expected ${name} among the results where one is given, got ${results.join(',')}; ` +
           `add ${name} or leave out ${prop}`,
-      ],
     ),
-    [
-      compute.timeoutSeconds * 1000 <= marginMs,
+    compute.timeoutSeconds * 1000 <= marginMs &&
       `timeout: expected more than the deadline margin of ${marginMs} ms, ` +
         `got ${compute.timeoutSeconds} s; raise it or lower tuning.deadlineMargin`,
-    ],
-    [
-      GPU_PROVIDERS.test(known(tuning.providers) ?? '') && !mayUseGpu,
+    GPU_PROVIDERS.test(known(tuning.providers) ?? '') &&
+      !mayUseGpu &&
       `tuning.providers: expected none that needs a GPU, because compute ${compute.kind} has none, got ${tuning.providers}; ` +
         'leave it out, take lambdaGpuCompute() or ecsGpuCompute(), or set tuning.allowProviderFallback',
-    ],
-    [
-      plan.tracing && compute.feed === 'worker',
+    plan.tracing &&
+      compute.feed === 'worker' &&
       `tracing: expected false with compute ${compute.kind}, whose workers have no daemon of X-Ray beside them, got true; leave it out`,
-    ],
-    [
-      ours.length > 0,
+    ours.length > 0 &&
       'environment: expected no name that the construct sets itself, ' +
         `got ${ours.join(', ')}; set it with tuning or another prop`,
-    ],
-  ]);
+  ];
 }
 
 const VISIBILITY_SECONDS = { min: 0, max: 43_200 };
 
-function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
-  const { requestQueue, fifo, maxReceiveCount, jobEvents, queueProps, deadLetterQueueProps } = props;
+function queueProblems(plan: DeploymentPlan): Problem[] {
+  const { requestQueue, fifo, maxReceiveCount, jobEvents, queueProps, deadLetterQueueProps } = plan.props;
   const { batching, compute, visibilityTimeoutSeconds: visibility } = plan;
   const { shards, urgent } = batching;
   const queue = requestQueue?.queue;
@@ -161,57 +134,46 @@ function queueProblems(props: Props, plan: DeploymentPlan): Problem[] {
     onlyWithNew('queueProps', queueProps, 'request queue', queue === undefined),
     onlyWithNew('deadLetterQueueProps', deadLetterQueueProps, 'dead-letter queue', queue === undefined),
     outside('requestQueue.visibilityTimeout', visibility, VISIBILITY_SECONDS, 'seconds'),
-    ...brokenOf([
-      [
-        queueProps?.queueName !== undefined && queueCount(batching) > 1,
-        `queueProps.queueName: expected none with ${queueCount(batching)} request queues, each of which has a name of its own, ` +
-          `got ${shown(queueProps?.queueName)}; leave it out`,
-      ],
-      [
-        queueProps?.queueName !== undefined && queueProps.queueName === deadLetterQueueProps?.queueName,
-        `deadLetterQueueProps.queueName: expected another name than queueProps.queueName, got ${queueProps?.queueName}; change one`,
-      ],
-      [
-        queue !== undefined && fifo !== undefined && fifo !== queue.fifo,
-        `fifo: expected ${queue?.fifo}, as the given request queue is, got ${fifo}; leave it out, or import the queue ` +
-          'with Queue.fromQueueAttributes and fifo',
-      ],
-      [
-        visibility !== own,
-        `requestQueue.visibilityTimeout: expected ${own} seconds, as the given request queue has it, got ${visibility}; ` +
-          "give the queue's own, or change the queue's",
-      ],
-      [
-        visibility < least,
-        `requestQueue.visibilityTimeout: expected at least ${least} seconds${why}, got ${visibility}; raise the queue's ` +
-          'visibility timeout or lower timeout',
-      ],
-      [
-        exceeds(redrive?.maxReceiveCount, maxReceiveCount) || exceeds(maxReceiveCount, redrive?.maxReceiveCount),
-        `maxReceiveCount: expected ${redrive?.maxReceiveCount}, as the given request queue has it, got ${maxReceiveCount}; ` +
-          "leave it out, or change the queue's",
-      ],
-      [
-        dead !== undefined && redrive !== undefined && redrive.queue.queueArn !== dead.queueArn,
-        `requestQueue.deadLetterQueue: expected ${redrive?.queue.node.path}, where the redrive policy of the request queue ` +
-          `sends messages, got ${dead?.node.path}; leave it out`,
-      ],
-      [
-        dead !== undefined && hasNoRedrive(queue),
-        'requestQueue.deadLetterQueue: expected a request queue with a redrive policy, because SQS moves no message without, ' +
-          `got ${queue?.node.path} with none; give that queue its deadLetterQueue`,
-      ],
-      [
-        jobEvents !== undefined && 'topicArn' in jobEvents && jobEvents.fifo,
-        'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
-      ],
-    ]),
-    ...separationProblems(props, batching.fifo),
+    queueProps?.queueName !== undefined &&
+      queueCount(batching) > 1 &&
+      `queueProps.queueName: expected none with ${queueCount(batching)} request queues, each of which has a name of its own, ` +
+        `got ${shown(queueProps.queueName)}; leave it out`,
+    queueProps?.queueName !== undefined &&
+      queueProps.queueName === deadLetterQueueProps?.queueName &&
+      `deadLetterQueueProps.queueName: expected another name than queueProps.queueName, got ${queueProps.queueName}; change one`,
+    queue !== undefined &&
+      fifo !== undefined &&
+      fifo !== queue.fifo &&
+      `fifo: expected ${queue.fifo}, as the given request queue is, got ${fifo}; leave it out, or import the queue ` +
+        'with Queue.fromQueueAttributes and fifo',
+    visibility !== own &&
+      `requestQueue.visibilityTimeout: expected ${own} seconds, as the given request queue has it, got ${visibility}; ` +
+        "give the queue's own, or change the queue's",
+    visibility < least &&
+      `requestQueue.visibilityTimeout: expected at least ${least} seconds${why}, got ${visibility}; raise the queue's ` +
+        'visibility timeout or lower timeout',
+    differ(redrive?.maxReceiveCount, maxReceiveCount) &&
+      `maxReceiveCount: expected ${redrive?.maxReceiveCount}, as the given request queue has it, got ${maxReceiveCount}; ` +
+        "leave it out, or change the queue's",
+    dead !== undefined &&
+      redrive !== undefined &&
+      redrive.queue.queueArn !== dead.queueArn &&
+      `requestQueue.deadLetterQueue: expected ${redrive.queue.node.path}, where the redrive policy of the request queue ` +
+        `sends messages, got ${dead.node.path}; leave it out`,
+    dead !== undefined &&
+      hasNoRedrive(queue) &&
+      'requestQueue.deadLetterQueue: expected a request queue with a redrive policy, because SQS moves no message without, ' +
+        `got ${queue?.node.path} with none; give that queue its deadLetterQueue`,
+    jobEvents !== undefined &&
+      'topicArn' in jobEvents &&
+      jobEvents.fifo &&
+      'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
+    ...separationProblems(plan),
   ];
 }
 
 /** Returns problems with queues that are used twice, or are not of the request queue's kind. */
-function separationProblems({ requestQueue, stores }: Props, fifo: boolean): Problem[] {
+function separationProblems({ props: { requestQueue, stores }, batching: { fifo } }: DeploymentPlan): Problem[] {
   const given = Object.entries({
     requestQueue: requestQueue?.queue,
     'requestQueue.deadLetterQueue': requestQueue && deadLettersOf(requestQueue),
@@ -219,18 +181,14 @@ function separationProblems({ requestQueue, stores }: Props, fifo: boolean): Pro
   }).flatMap(([name, queue]) => (queue === undefined ? [] : [{ name, queue }]));
   return given.flatMap(({ name, queue }, index) => {
     const same = given.slice(0, index).find((other) => other.queue.queueArn === queue.queueArn);
-    return brokenOf([
-      [
-        queue.fifo !== fifo,
+    return [
+      queue.fifo !== fifo &&
         `${name}: expected a ${kindOf(fifo)} queue, as the request queue is, got a ${kindOf(!fifo)} queue; give one of the ` +
           'same kind',
-      ],
-      [
-        same !== undefined,
-        `${name}: expected another queue than ${same?.name}, because requests, dead letters and results would be taken for ` +
+      same !== undefined &&
+        `${name}: expected another queue than ${same.name}, because requests, dead letters and results would be taken for ` +
           'each other, got the same; give one of its own',
-      ],
-    ]);
+    ];
   });
 }
 
@@ -249,8 +207,8 @@ const DEFAULT_KEYS = 'batchscore/';
 const MESSAGE_DAYS = { standard: 14, fifo: 18 };
 
 /** Returns problems with prefixes and expiry: prefixes are for existing buckets, and expiry is for new ones. */
-function storageProblems(props: Props, plan: DeploymentPlan): Problem[] {
-  const { keyPrefix, payloadBucket, payloadExpiry, stores = {} } = props;
+function storageProblems(plan: DeploymentPlan): Problem[] {
+  const { keyPrefix, payloadBucket, payloadExpiry, stores = {} } = plan.props;
   const { batching, capture, jobs, results } = plan;
   const shared = [payloadBucket, stores.resultBucket, capture?.bucket].filter((bucket) => bucket !== undefined);
   const keys = known(keyPrefix ?? DEFAULT_KEYS);
@@ -261,28 +219,24 @@ function storageProblems(props: Props, plan: DeploymentPlan): Problem[] {
   );
   return [
     onlyWithNew('payloadExpiry', payloadExpiry, 'payload bucket', payloadBucket === undefined),
-    onlyWithNew('capture.expiry', props.capture?.expiry, 'capture bucket', capture?.bucket === undefined),
-    ...brokenOf([
-      [
-        keyPrefix !== undefined && shared.length === 0,
-        'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are ' +
-          `shared with nobody, got ${shown(keyPrefix)} without; leave it out`,
-      ],
-      [
-        known(keyPrefix) !== undefined && shared.length > 0 && (keyPrefix === '' || !isKeyPrefix(keyPrefix ?? '')),
-        `keyPrefix: ${EXPECTED_KEY_PREFIX}, got '${keyPrefix}'; change it`,
-      ],
-      [
-        isWithJobs && keys !== undefined && KEYS.some((keysIn) => overlap(keysIn(keys), known(jobs?.inputPrefix))),
-        `keyPrefix: expected keys apart from jobs.inputPrefix, '${jobs?.inputPrefix}', whose objects start jobs, got ` +
-          `'${keys}' in the same bucket; change one of the two`,
-      ],
-      [
-        payloadBucket === undefined && exceeds(pointerDays, plan.payloadExpiryDays),
-        `payloadExpiry: expected at least ${Math.ceil(pointerDays)} days, as long as messages and results may point to ` +
-          `payloads, got ${plan.payloadExpiryDays}; raise it`,
-      ],
-    ]),
+    onlyWithNew('capture.expiry', plan.props.capture?.expiry, 'capture bucket', capture?.bucket === undefined),
+    keyPrefix !== undefined &&
+      shared.length === 0 &&
+      'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are ' +
+        `shared with nobody, got ${shown(keyPrefix)} without; leave it out`,
+    known(keyPrefix) !== undefined &&
+      shared.length > 0 &&
+      (keyPrefix === '' || !isKeyPrefix(keyPrefix ?? '')) &&
+      `keyPrefix: ${EXPECTED_KEY_PREFIX}, got '${keyPrefix}'; change it`,
+    isWithJobs &&
+      keys !== undefined &&
+      KEYS.some((keysIn) => overlap(keysIn(keys), known(jobs?.inputPrefix))) &&
+      `keyPrefix: expected keys apart from jobs.inputPrefix, '${jobs?.inputPrefix}', whose objects start jobs, got ` +
+        `'${keys}' in the same bucket; change one of the two`,
+    payloadBucket === undefined &&
+      exceeds(pointerDays, plan.payloadExpiryDays) &&
+      `payloadExpiry: expected at least ${Math.ceil(pointerDays)} days, as long as messages and results may point to ` +
+        `payloads, got ${plan.payloadExpiryDays}; raise it`,
   ];
 }
 
@@ -293,26 +247,21 @@ function overlap(one: string, other: string | undefined): boolean {
 interface Given {
   readonly name: string;
   readonly resource: Existing | undefined;
-  /** @default the resource's own */
-  readonly place?: ResourceEnvironment | undefined;
   /** Reason why it must be in the stack's account. @default it may be in any */
-  readonly ownAccount?: string;
-  /** Way to import one with its key. */
-  readonly importWith: string;
+  readonly ownAccount?: string | undefined;
 }
 
-const QUEUE = 'Queue.fromQueueAttributes and keyArn';
-const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
 const NOTIFIES = 'the stack sets its notifications';
 
 /** Returns the existing queues, tables and buckets. */
-function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, stores }: DeploymentPlan): Given[] {
+function existingOf({ props, capture, jobs, stores }: DeploymentPlan): Given[] {
+  const { requestQueue, payloadBucket, stores: given } = props;
   return [
-    { name: 'requestQueue', resource: requestQueue?.queue, importWith: QUEUE },
-    ...stores.map(({ prop, given, ...store }) => ({ ...store, name: `stores.${prop}`, resource: given })),
-    { name: 'payloadBucket', resource: payloadBucket, importWith: BUCKET },
-    { name: 'capture.bucket', resource: capture?.bucket, importWith: BUCKET },
-    { name: 'jobs.bucket', resource: jobs?.bucket, importWith: BUCKET, ownAccount: NOTIFIES },
+    { name: 'requestQueue', resource: requestQueue?.queue },
+    ...stores.map(({ prop, ownAccount }) => ({ name: `stores.${prop}`, resource: given?.[prop], ownAccount })),
+    { name: 'payloadBucket', resource: payloadBucket },
+    { name: 'capture.bucket', resource: capture?.bucket },
+    { name: 'jobs.bucket', resource: jobs?.bucket, ownAccount: NOTIFIES },
   ];
 }
 
@@ -323,38 +272,28 @@ function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, sto
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
-function placeProblems(scope: Construct, props: Props, plan: DeploymentPlan): Problem[] {
-  const { region, account } = Stack.of(scope);
+function placeProblems(scope: Construct, plan: DeploymentPlan): Problem[] {
   return [
-    ...existingOf(props, plan).flatMap(({ name, resource, place = resource?.env, ownAccount }) => [
-      otherRegion(name, region, place),
-      ownAccount && otherAccount(name, account, place, ownAccount),
+    ...existingOf(plan).flatMap(({ name, resource, ownAccount }) => [
+      otherRegion(scope, name, resource),
+      ownAccount && otherAccount(scope, name, resource, ownAccount),
     ]),
-    otherRegion('encryptionKey', region, props.encryptionKey?.env),
-    otherRegion('models.bucket', region, plan.models.s3?.bucketOfUri?.env),
-    plan.compute.feed === 'worker' ? undefined : otherRegion('image', region, props.image?.repository.env),
+    otherRegion(scope, 'encryptionKey', plan.encryptionKey),
+    otherRegion(scope, 'models.bucket', plan.models.s3?.bucketOfUri),
+    plan.compute.feed !== 'worker' && otherRegion(scope, 'image', plan.props.image?.repository),
   ];
 }
 
 /** Warns of settings that work, but may fail later or cost more than necessary. */
-export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan, channels: Channels): void {
+export function warnOfPlan(scope: Construct, plan: DeploymentPlan, channels: Channels): void {
   warnOfQueue(scope, plan, channels);
-  const { account } = Stack.of(scope);
-  // The CDK cannot change a policy in another account, so their owner must grant access.
-  const toldOwner = `have its owner let account ${account} use it in its policy, and deploy then`;
-  const warnOfOther = (name: string, place: ResourceEnvironment | undefined) => {
-    const problem = otherAccount(name, account, place, 'the CDK cannot change the policy of others', toldOwner);
-    if (problem !== undefined) warn(scope, 'otherAccount', problem, { resource: name });
-  };
-  warnOfOther('encryptionKey', props.encryptionKey?.env);
-  for (const { name, resource, place = resource?.env, importWith } of existingOf(props, plan)) {
-    warnOfOther(name, place);
-    if (!isKeyUnknown(resource)) continue;
-    const message =
-      `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
-      `own, import it with ${importWith}`;
-    warn(scope, 'unknownKey', message, { resource: name });
+  const because = 'the CDK cannot change the policy of others';
+  const askOwner = (account: string) => `have its owner let account ${account} use it in its policy, and deploy then`;
+  const existing = existingOf(plan);
+  for (const { name, resource } of [{ name: 'encryptionKey', resource: plan.encryptionKey }, ...existing]) {
+    warn(scope, 'otherAccount', otherAccount(scope, name, resource, because, askOwner), { resource: name });
   }
+  for (const { name, resource } of existing) warn(scope, 'unknownKey', unknownKey(name, resource), { resource: name });
 }
 
 /**
@@ -365,22 +304,18 @@ export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan,
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
  */
 function warnOfQueue(scope: Construct, plan: DeploymentPlan, { deadLetterQueue }: Channels): void {
-  const { seconds, sum } = plan.compute.minVisibility(plan.batching);
-  if (plan.visibilityTimeoutSeconds < seconds) {
-    const message =
-      `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
-      `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
-      'timeout or lower timeout';
-    warn(scope, 'visibility', message);
-  }
-  if (deadLetterQueue === undefined) {
-    const policy = JSON.stringify({
-      deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN',
-      maxReceiveCount: plan.maxReceiveCount,
-    });
-    const message =
-      'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
+  const { compute, batching, visibilityTimeoutSeconds, maxReceiveCount } = plan;
+  const { seconds, sum } = compute.minVisibility(batching);
+  const visibility =
+    visibilityTimeoutSeconds < seconds &&
+    `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
+      `that is throttled or fails late come again, got ${visibilityTimeoutSeconds}; raise the queue's visibility timeout or ` +
+      'lower timeout';
+  const policy = JSON.stringify({ deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN', maxReceiveCount });
+  const noDeadLetters =
+    deadLetterQueue === undefined &&
+    'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
       `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`;
-    warn(scope, 'noDeadLetters', message);
-  }
+  warn(scope, 'visibility', visibility);
+  warn(scope, 'noDeadLetters', noDeadLetters);
 }

@@ -1,15 +1,24 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { RemovalPolicy } from 'aws-cdk-lib/core';
+import { Names, RemovalPolicy } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
-import type { SettingName } from '../../lambda/settings.ts';
+import type { SettingName, Store } from '../../lambda/settings.ts';
 import { DEFAULT_SECONDS, redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
 import { bytesOf, daysOf, millisecondsOf, secondsOf } from '../common/units.ts';
-import { type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
+import type { Batching, Compute, ComputeForm } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { type BatchScoringProps, STORE_PLANS, type Tuning } from './props.ts';
+import { bucketStore } from '../stores/bucketStore.ts';
+import { queueStore } from '../stores/queueStore.ts';
+import { tableStore } from '../stores/tableStore.ts';
+import type { BatchScoringProps, Tuning } from './props.ts';
+
+const STORE_PLANS = { queue: queueStore, table: tableStore, bucket: bucketStore } satisfies Record<Store, unknown>;
+
+/** Defaults by kind of queue. A FIFO queue delivers at most ten records and has no window. */
+const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
 
 /** Default expiry of payloads and samples. */
 const EXPIRY_DAYS = 30;
@@ -17,23 +26,27 @@ const EXPIRY_DAYS = 30;
 export type DeploymentPlan = ReturnType<typeof makePlan>;
 
 /** Completes the props with defaults. @throws ValidationError if a value that others are computed from is a token */
-export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm) {
+export function makePlan(scope: Construct, props: BatchScoringProps<Compute>, compute: ComputeForm) {
   const { requestQueue: existing, results = ['queue'], stores = {}, capture } = props;
   refuse([unknownAtSynth('shards', props.shards), unknownAtSynth('results', results, ...results)]);
-  const batching = withDefaults({
-    batchSize: props.batchSize,
-    windowSeconds: secondsOf('window', props.window),
-    fifo: existing?.queue.fifo ?? props.fifo,
-    shards: props.shards,
-    urgent: props.urgent,
-  });
-  const context = { results, stores, fifo: batching.fifo };
+  const fifo = existing?.queue.fifo ?? props.fifo ?? false;
+  const byKind = fifo ? DEFAULTS.fifo : DEFAULTS.standard;
+  const batching: Batching = {
+    fifo,
+    shards: props.shards ?? 1,
+    urgent: props.urgent ?? false,
+    batchSize: props.batchSize ?? byKind.batchSize,
+    windowSeconds: secondsOf('window', props.window) ?? byKind.windowSeconds,
+  };
+  const context = { results, stores, fifo };
   const timeToScore = compute.timeoutSeconds + (compute.wakeSeconds ?? 0);
   const latencyTargetSeconds =
     secondsOf('latencyTarget', props.latencyTarget) ?? Math.ceil(batching.windowSeconds + timeToScore);
   // Derived values are rounded up, so that a fraction is refused only where it was given.
   return {
+    props,
     compute,
+    serviceName: Names.uniqueResourceName(scope, { separator: '-', maxLength: 64 }),
     batching,
     results,
     models: placeOfModels(props.models),
@@ -62,6 +75,7 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     tracing: props.tracing ?? false,
     eventSourceEnabled: props.eventSourceEnabled ?? true,
     encryptionKey: props.encryptionKey,
+    events: props.jobEvents,
     tuning: tuningOf(props.tuning ?? {}),
     jobs: props.jobs && jobSettings(props.jobs),
   };

@@ -4,9 +4,9 @@ import { DockerImageAsset, type DockerImageAssetOptions, Platform } from 'aws-cd
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { brokenOf, known, type Problem, refuse, refusing, shown, ValidationError } from '../common/problems.ts';
+import { known, oneOf, type Problem, refuse, refusing, unknownAtSynth } from '../common/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
-import { hasGpu, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
+import { hasGpu, type ImageOptions, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
 /** Container image in ECR. */
 export interface ContainerImage {
@@ -26,82 +26,67 @@ export interface ImageTarget {
   readonly room?: Room;
 }
 
-const ARCHITECTURES = ['arm64', 'x86_64'] as const;
-
 /** Options of the image's build that the construct does not set itself. */
 export type ImageBuild = Omit<DockerImageAssetOptions, 'file' | 'target' | 'platform'>;
 
 interface ImageSource {
-  readonly image?: ContainerImage;
+  readonly props: {
+    readonly image?: ContainerImage;
+    readonly defaultModel?: string;
+    readonly imageBuild?: ImageBuild;
+    readonly tuning?: { readonly preload?: boolean };
+  };
   readonly models: { readonly folder?: string; readonly s3?: unknown; readonly efs?: unknown };
-  readonly defaultModel?: string;
-  readonly imageBuild?: ImageBuild;
-  readonly tuning?: { readonly preload?: boolean };
+  readonly compute: { readonly imageTarget: ImageTarget };
+  /** Functions that score jobs with the same models. */
+  readonly jobs: { readonly memoryMb: number } | undefined;
 }
 
 /**
  * Returns the given image, or one that `cdk deploy` builds, with the runtime, and with the models if they are a folder.
  *
- * @param jobsMemoryMb memory of the function that scores jobs with the same models
  * @throws ValidationError if the folder is not a model repository, or if models are missing or given twice
  */
-export function createImage(
-  scope: Construct,
-  { image, models: { folder, s3, efs }, defaultModel, imageBuild, tuning = {} }: ImageSource,
-  target: ImageTarget,
-  jobsMemoryMb?: number,
-): ContainerImage {
-  if ([image, folder, s3, efs].every((given) => given === undefined)) {
-    throw new ValidationError('models: expected models or an image with models, got neither; give one of them');
-  }
-  if (image !== undefined && folder !== undefined) {
-    throw new ValidationError('models: expected a folder of models or an image, got both; give one of them');
-  }
+export function createImage(scope: Construct, { props, models, compute, jobs }: ImageSource): ContainerImage {
+  const { image, defaultModel, imageBuild, tuning = {} } = props;
+  const { folder, s3, efs } = models;
+  const { stage, architecture, room, devices = hasGpu(stage) ? 1 : 0 } = compute.imageTarget;
+  refuse([
+    [image, folder, s3, efs].every((given) => given === undefined) &&
+      'models: expected models or an image with models, got neither; give one of them',
+    image !== undefined &&
+      folder !== undefined &&
+      'models: expected a folder of models or an image, got both; give one of them',
+  ]);
   if (image !== undefined) return image;
   if (folder !== undefined) {
-    const devices = target.devices ?? (hasGpu(target.stage) ? 1 : 0);
     refusing(() => checkModelsFolder(folder, known(defaultModel), devices));
-    refuse(weightProblems(folder, { ...target.room, jobsMemoryMb, stage: target.stage, preload: tuning.preload }));
+    refuse(weightProblems(folder, { ...room, jobsMemoryMb: jobs?.memoryMb, stage, preload: tuning.preload }));
   }
-  return buildImage(scope, folder, imageBuild, target);
+  const { name } = architecture;
+  refuse([unknownAtSynth('architecture', name), oneOf('architecture', name, ['arm64', 'x86_64'])]);
+  return buildImage(scope, imageBuild, {
+    stage,
+    architecture: name === 'arm64' ? 'arm64' : 'x86_64',
+    ...(folder !== undefined && { modelsDirectory: folder }),
+    inform: (message) => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`),
+  });
 }
 
-function buildImage(
-  scope: Construct,
-  modelsDirectory: string | undefined,
-  imageBuild: ImageBuild | undefined,
-  { stage, architecture }: ImageTarget,
-): ContainerImage {
-  const name = nameOf(architecture);
+function buildImage(scope: Construct, imageBuild: ImageBuild | undefined, options: ImageOptions): ContainerImage {
   // As in the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
   const isNeeded = Stack.of(scope).bundlingRequired;
-  const missing = isNeeded ? runtimeProblem({ architecture: name, stage }) : undefined;
+  const missing = isNeeded ? runtimeProblem(options) : undefined;
   // An annotated error fails `cdk synth` and `cdk deploy`, but not a test of the template, which needs no image.
   if (missing !== undefined) Annotations.of(scope).addError(missing);
   const isStaged = isNeeded && missing === undefined;
-  const inform = (message: string): void => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`);
-  const directory = isStaged
-    ? refusing(() => stageImage({ modelsDirectory, architecture: name, stage, inform }))
-    : UNSTAGED;
-  const platform = Platform.custom(architecture.dockerPlatform);
-  const asset = new DockerImageAsset(scope, 'Image', {
-    ...imageBuild,
-    directory,
-    target: stage,
-    platform,
-  });
+  const directory = isStaged ? refusing(() => stageImage(options)) : UNSTAGED;
+  const platform = options.architecture === 'arm64' ? Platform.LINUX_ARM64 : Platform.LINUX_AMD64;
+  const asset = new DockerImageAsset(scope, 'Image', { ...imageBuild, directory, target: options.stage, platform });
   // The CDK has copied the folder to its output, unless an option makes it build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (isStaged && absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };
-}
-
-function nameOf({ name }: Architecture): (typeof ARCHITECTURES)[number] {
-  const known = ARCHITECTURES.find((architecture) => architecture === name);
-  if (known !== undefined) return known;
-  throw new ValidationError(
-    `architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${shown(name)}; take one of them`,
-  );
 }
 
 /**
@@ -123,16 +108,13 @@ export function kernelProblems(instanceTypes: readonly string[] = [], leastGiB =
   const gibOf = (type: string) => (known(type) ? GPU_GIB[type.split('.', 1).join()] : Number.POSITIVE_INFINITY);
   const [wrong] = instanceTypes.filter((type) => gibOf(type) === undefined);
   const largest = Math.max(...instanceTypes.map((type) => gibOf(type) ?? Number.POSITIVE_INFINITY));
-  return brokenOf([
-    [
-      wrong !== undefined,
+  return [
+    wrong !== undefined &&
       `instanceTypes: expected families whose GPU the CUDA kernels of ONNX Runtime run on, ${Object.keys(GPU_GIB).join(', ')}, ` +
         `got ${wrong}; take one of those`,
-    ],
-    [
-      instanceTypes.length > 0 && largest < leastGiB,
+    instanceTypes.length > 0 &&
+      largest < leastGiB &&
       `instanceTypes: expected one whose GPU has gpuMemory, ${leastGiB} GiB, got at most ${largest} GiB with ` +
         `${instanceTypes.join(', ')}; name larger ones or lower gpuMemory`,
-    ],
-  ]);
+  ];
 }

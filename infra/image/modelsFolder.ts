@@ -28,9 +28,11 @@ export function checkModelsFolder(
   const names = models.map(({ name }) => name);
   const problems = [
     ...models.flatMap((model) => problemsOfModel(model, devices)),
-    problemOfDefault(names, defaultModel),
+    defaultModel !== undefined &&
+      !names.includes(defaultModel) &&
+      `defaultModel: expected one of the repository's models, ${names.join(', ')}, got '${defaultModel}'; name one of them`,
   ];
-  const found = problems.filter((problem) => problem !== undefined);
+  const found = problems.filter((problem) => typeof problem === 'string');
   if (found.length > 0) throw new Error(found.join('; '));
 }
 
@@ -145,11 +147,12 @@ function tooHeavy(
   cure = 'raise it',
 ): Problem {
   const neededMb = Math.ceil(models.reduce((sum, { mb }) => sum + mb, besidesMb));
-  if (limitMb === undefined || neededMb <= limitMb) return undefined;
   const terms = models.map(({ name, mb }) => `${Math.ceil(mb)} of ${name}`).join(' + ');
   return (
+    limitMb !== undefined &&
+    neededMb > limitMb &&
     `models: expected at most the ${limitMb} MiB that there are ${place}, got ${neededMb}: ${terms} + ${besidesMb} of the ` +
-    `runtime; ${cure}`
+      `runtime; ${cure}`
   );
 }
 
@@ -166,10 +169,4 @@ function problemOf(check: () => void): Problem {
     if (error instanceof Error && 'errno' in error) throw error;
     return `models: ${messageOf(error)}`;
   }
-}
-
-function problemOfDefault(names: readonly string[], defaultModel: string | undefined): Problem {
-  if (defaultModel === undefined || names.includes(defaultModel)) return undefined;
-  const known = names.join(', ');
-  return `defaultModel: expected one of the repository's models, ${known}, got '${defaultModel}'; name one of them`;
 }

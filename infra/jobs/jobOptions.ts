@@ -2,7 +2,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Size } from 'aws-cdk-lib/core';
 import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelPlace } from '../common/models.ts';
-import { brokenOf, exceeds, known, outside, type Problem, type Rule } from '../common/problems.ts';
+import { exceeds, known, outside, type Problem } from '../common/problems.ts';
 import { mebibytesOf } from '../common/units.ts';
 import type { ComputeForm } from '../compute/compute.ts';
 import { type FunctionNetwork, networkProblems } from '../compute/privateNetwork.ts';
@@ -59,11 +59,11 @@ export function jobProblems(
   const { inputPrefix, outputPrefix, concurrency, reservedConcurrency, memoryMb } = jobs;
   const { stage } = compute.imageTarget;
   const prefixes = Object.entries({ inputPrefix, outputPrefix }).map(
-    ([name, prefix]): Rule => [
-      known(prefix) !== undefined && (prefix.length > MAX_CHARACTERS || !PREFIX.test(prefix)),
+    ([name, prefix]) =>
+      known(prefix) !== undefined &&
+      (prefix.length > MAX_CHARACTERS || !PREFIX.test(prefix)) &&
       `jobs.${name}: expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, ` +
         `got '${prefix}'; change it`,
-    ],
   );
   return [
     ...networkProblems(jobs, 'functions', 'jobs.'),
@@ -71,32 +71,23 @@ export function jobProblems(
     outside('jobs.reservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
     // Two pieces are in memory at a time, and parsed JSON needs up to twenty times the memory of its text.
     outside('jobs.memorySize', memoryMb, { min: 64 * PIECE_MB, max: JOB_MEMORY_MB.max }, 'MiB'),
-    ...brokenOf([
-      [
-        // A worker's image has no Lambda runtime, and models in an image with CUDA may name devices.
-        stage !== 'lambda',
-        'jobs: expected the image of a function on CPUs, because functions from the same image score jobs, ' +
-          `got compute ${compute.kind}, whose image is built for ${stage}; leave jobs out, and deploy them as a stack of ` +
-          'their own with lambdaCompute()',
-      ],
-      ...prefixes,
-      [
-        known(inputPrefix + outputPrefix) !== undefined &&
-          (inputPrefix.startsWith(outputPrefix) || outputPrefix.startsWith(inputPrefix)),
-        'jobs.outputPrefix: expected one that neither begins with jobs.inputPrefix nor is its beginning, because what jobs ' +
-          `write would start jobs, got '${outputPrefix}' with '${inputPrefix}'; put them side by side, such as jobs/in/ ` +
-          'and jobs/out/',
-      ],
-      [
-        exceeds(concurrency, reservedConcurrency),
-        `jobs.concurrency: expected at most jobs.reservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
-          `throttled, got ${concurrency}; lower it or raise jobs.reservedConcurrency`,
-      ],
-      [
-        models.efs !== undefined && jobs.vpc === undefined,
-        'jobs: expected a vpc, because a file system with models is mounted through a network, got none; give jobs the vpc ' +
-          'of the file system, or take models in S3',
-      ],
-    ]),
+    // A worker's image has no Lambda runtime, and models in an image with CUDA may name devices.
+    stage !== 'lambda' &&
+      'jobs: expected the image of a function on CPUs, because functions from the same image score jobs, ' +
+        `got compute ${compute.kind}, whose image is built for ${stage}; leave jobs out, and deploy them as a stack of ` +
+        'their own with lambdaCompute()',
+    ...prefixes,
+    known(inputPrefix + outputPrefix) !== undefined &&
+      (inputPrefix.startsWith(outputPrefix) || outputPrefix.startsWith(inputPrefix)) &&
+      'jobs.outputPrefix: expected one that neither begins with jobs.inputPrefix nor is its beginning, because what jobs ' +
+        `write would start jobs, got '${outputPrefix}' with '${inputPrefix}'; put them side by side, such as jobs/in/ ` +
+        'and jobs/out/',
+    exceeds(concurrency, reservedConcurrency) &&
+      `jobs.concurrency: expected at most jobs.reservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
+        `throttled, got ${concurrency}; lower it or raise jobs.reservedConcurrency`,
+    models.efs !== undefined &&
+      jobs.vpc === undefined &&
+      'jobs: expected a vpc, because a file system with models is mounted through a network, got none; give jobs the vpc ' +
+        'of the file system, or take models in S3',
   ];
 }

@@ -1,7 +1,7 @@
 import { MathExpression } from 'aws-cdk-lib/aws-cloudwatch';
 import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
-import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Bucket, EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { LambdaDestination } from 'aws-cdk-lib/aws-s3-notifications';
@@ -18,25 +18,14 @@ import { Construct } from 'constructs';
 import { JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
 import { createBucket, createLogGroup } from '../common/created.ts';
-import { combine, grantObjects, grantPut, grantRead, grantTell } from '../common/grants.ts';
+import { allow, combine, grantObjects, grantPut, grantRead, grantTell } from '../common/grants.ts';
 import { type AlarmCondition, AT_MOST, type Graph, PERIOD, SUM, scoringMetric } from '../common/metrics.ts';
 import { grantModels } from '../common/models.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
-import type { ComputeForm } from '../compute/compute.ts';
-import {
-  createScoringFunction,
-  type FunctionWiring,
-  functionGraph,
-  type ScoringFunctionOptions,
-} from '../compute/scoringFunction.ts';
+import type { Wiring } from '../compute/compute.ts';
+import { createScoringFunction, functionGraph, type ScoringFunctionOptions } from '../compute/scoringFunction.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
-
-interface JobWiring extends FunctionWiring {
-  /** Compute that scores messages. Jobs have the same image and the same room for models. */
-  readonly compute: ComputeForm;
-  readonly serviceName: string;
-}
 
 /**
  * Memory of the control function. Ending a job reads a report of each piece, and a whole vCPU is ten times as fast at
@@ -63,14 +52,14 @@ export class Jobs extends Construct {
   /** Client library's options for jobs, by name. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #settings: JobSettings;
-  readonly #wiring: JobWiring;
+  readonly #wiring: Wiring;
   /** The state machine's name comes from the construct's path, so that two deployments in a stack differ. */
   readonly #name: string;
   readonly #arn: string;
   /** ARN patterns of its executions, and of the children of its map. */
   readonly #executions: readonly [own: string, children: string];
 
-  constructor(scope: Construct, id: string, settings: JobSettings, wiring: JobWiring) {
+  constructor(scope: Construct, id: string, settings: JobSettings, wiring: Wiring) {
     super(scope, id);
     this.#settings = settings;
     // A separate service name keeps the rows and errors of jobs out of the alarms on messages.
@@ -88,9 +77,8 @@ export class Jobs extends Construct {
     this.stateMachine = this.#createStateMachine();
     if (wiring.events !== undefined) this.#tellOfEnds(wiring.events);
     notifyOfFiles(this.bucket, settings.inputPrefix, this.controlFunction);
-    const { stateMachine, scoreFunction: score, controlFunction: control } = this;
-    this.alarms = jobAlarms({ stateMachine, score, control });
-    this.graphs = jobGraphs({ stateMachine, score, serviceName: this.#wiring.serviceName });
+    this.alarms = jobAlarms(this);
+    this.graphs = jobGraphs(this, this.#wiring.serviceName);
     this.clientOptions = {
       jobStateMachine: this.#arn,
       jobBucket: this.bucket.bucketName,
@@ -259,10 +247,6 @@ export class Jobs extends Construct {
   }
 }
 
-function allow(grantee: IGrantable, actions: string[], resources: readonly string[]): Grant {
-  return Grant.addToPrincipal({ grantee, actions, resourceArns: [...resources] });
-}
-
 /** Variables that the scoring function takes from the host. It has its own service name. */
 const OF_SCORING: readonly string[] = Object.values(JOB_SCORE_SETTINGS)
   .map(({ variable }) => variable)
@@ -294,19 +278,12 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
   for (const rule of ['handlerPolicy', 'handlerBuckets', 'handlerRuntime'] as const) acknowledge(handler, rule);
 }
 
-interface Monitored {
-  readonly stateMachine: IStateMachine;
-  readonly score: IFunction;
-}
-
-function jobAlarms({ stateMachine, score, control }: Monitored & { readonly control: IFunction }): AlarmCondition[] {
-  const once = { threshold: 0, periods: 1 };
+function jobAlarms({ stateMachine, scoreFunction: score, controlFunction: control }: Jobs): AlarmCondition[] {
   return [
     {
       id: 'JobsFailed',
       description: 'A job ended without a manifest. `batchscore job status` says why.',
       metric: stateMachine.metricFailed(SUM),
-      ...once,
     },
     {
       id: 'JobThrottles',
@@ -318,8 +295,7 @@ function jobAlarms({ stateMachine, score, control }: Monitored & { readonly cont
         expression: 'FILL(calls, 0) + FILL(executions, 0)',
         usingMetrics: { calls: score.metricThrottles(SUM), executions: stateMachine.metricThrottled(SUM) },
       }),
-      threshold: 0,
-      periods: 12,
+      evaluationPeriods: 12,
     },
     {
       id: 'JobScoreErrors',
@@ -327,18 +303,16 @@ function jobAlarms({ stateMachine, score, control }: Monitored & { readonly cont
         'A call that scores a part of a job failed, or ran out of time or memory. A piece that fails every time is left ' +
         'out: failedParts of the manifest names it.',
       metric: score.metricErrors(SUM),
-      ...once,
     },
     {
       id: 'JobControlErrors',
       description: 'The function that starts and ends jobs failed. Put a file that no job came of again, or submit it.',
       metric: control.metricErrors(SUM),
-      ...once,
     },
   ];
 }
 
-function jobGraphs({ stateMachine, score, serviceName }: Monitored & { readonly serviceName: string }): Graph[] {
+function jobGraphs({ stateMachine, scoreFunction: score }: Jobs, serviceName: string): Graph[] {
   const parts = partsOf(stateMachine);
   return [
     {

@@ -12,15 +12,7 @@ import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import type { Queues } from '../common/created.ts';
-import {
-  type AlarmCondition,
-  AT_MOST,
-  type Graph,
-  oldestMessageAge,
-  PERIOD,
-  scoringMetric,
-  together,
-} from '../common/metrics.ts';
+import { type AlarmCondition, AT_MOST, oldestMessageAge, PERIOD, scoringMetric, together } from '../common/metrics.ts';
 import type { Batching, Compute } from '../compute/compute.ts';
 import type { CreatedStore } from '../stores/resultStore.ts';
 
@@ -38,6 +30,7 @@ export interface AlarmThresholds {
 }
 
 export interface Subject {
+  readonly props: { readonly alarmActions?: readonly IAlarmAction[]; readonly okActions?: readonly IAlarmAction[] };
   readonly serviceName: string;
   readonly batching: Batching;
   readonly latencyTargetSeconds: number;
@@ -50,56 +43,49 @@ export interface Subject {
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
   readonly compute: Compute;
-  /** Alarms and graphs of jobs. Undefined if there are none. */
-  readonly jobs: { readonly alarms: readonly AlarmCondition[]; readonly graphs: readonly Graph[] } | undefined;
+  readonly jobs: Pick<Compute, 'alarms' | 'graphs'> | undefined;
 }
 
-interface AlarmActions {
-  readonly onAlarm: readonly IAlarmAction[];
-  readonly onOk: readonly IAlarmAction[];
-}
-
-interface Alarms {
-  /** Alarms by the IDs of their conditions. */
-  readonly byName: Readonly<Record<string, Alarm>>;
-  /** Alarms that roll a new version back. */
-  readonly ofVersions: readonly Alarm[];
-}
-
-/** Creates an alarm for each condition that a person has to look at. */
-export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarms {
-  if (actions.onAlarm.length === 0) {
+/**
+ * Creates an alarm for each condition that a person has to look at.
+ * @returns them by the IDs of their conditions, and those that roll a new version back
+ */
+export function createAlarms(scope: Construct, subject: Subject) {
+  const { alarmActions = [], okActions = alarmActions } = subject.props;
+  if (alarmActions.length === 0) {
     Annotations.of(scope).addInfoV2(
       'batchscore:noAlarmActions',
       'alarmActions: expected somebody to be told when an alarm goes off, got nobody; give actions such as an SnsAction',
     );
   }
-  const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
-  const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
-  const byName = Object.fromEntries(alarms.map(({ condition, alarm }) => [condition.id, alarm]));
-  return { byName, ofVersions: ofVersions.map(({ alarm }) => alarm) };
+  const byName: Record<string, Alarm> = {};
+  const ofVersions: Alarm[] = [];
+  for (const condition of conditionsOf(subject)) {
+    const alarm = create(scope, condition);
+    alarm.addAlarmAction(...alarmActions);
+    alarm.addOkAction(...okActions);
+    byName[condition.id] = alarm;
+    if (condition.blamesVersion) ofVersions.push(alarm);
+  }
+  return { byName, ofVersions };
 }
 
-function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {
-  const { id, description, metric, threshold, periods, periodsAbove = periods } = condition;
-  const alarm = new Alarm(scope, id, {
+function create(scope: Construct, condition: AlarmCondition): Alarm {
+  const { id, description, threshold = 0, evaluationPeriods = 1, datapointsToAlarm = evaluationPeriods } = condition;
+  return new Alarm(scope, id, {
     alarmDescription: `${description} docs/operations.md#alarms says what to do.`,
-    metric,
+    metric: condition.metric,
     threshold,
-    evaluationPeriods: periods,
-    datapointsToAlarm: periodsAbove,
+    evaluationPeriods,
+    datapointsToAlarm,
     comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
     // A queue without traffic has no metrics.
     treatMissingData: TreatMissingData.NOT_BREACHING,
   });
-  alarm.addAlarmAction(...onAlarm);
-  alarm.addOkAction(...onOk);
-  return alarm;
 }
 
-const ONCE = { threshold: 0, periods: 1 };
 /** Number of periods for alarms on shares. One record of ten in a single period is no trend. */
-const LASTING = { periods: 3, periodsAbove: 2, blamesVersion: true };
+const LASTING = { evaluationPeriods: 3, datapointsToAlarm: 2, blamesVersion: true };
 /** Share of the quota in flight. Above the quota, receives return nothing, so it leaves time to react. */
 const IN_FLIGHT_PERCENT = 80;
 
@@ -114,25 +100,22 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     id: 'DeadLetters',
     description: 'Messages were given up on and have no answer.',
     metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
-    ...ONCE,
   };
   const oldestUrgent = urgentQueue && {
     id: 'OldestUrgentMessage',
     description: `The oldest urgent request has waited for longer than ${urgentTargetSeconds} s.`,
     metric: oldestMessageAge([urgentQueue]),
     threshold: urgentTargetSeconds,
-    periods: 1,
   };
   return [
     ...(deadLetters === undefined ? [] : [deadLetters]),
     ...(oldestUrgent === undefined ? [] : [oldestUrgent]),
-    ...stores.flatMap(({ alarms }) => alarms),
+    ...stores.flatMap(({ alarms = [] }) => alarms),
     {
       id: 'OldestMessage',
       description: `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s.`,
       metric: oldestMessageAge(requestQueues),
       threshold: latencyTargetSeconds,
-      periods: 1,
     },
     {
       id: 'MessagesInFlight',
@@ -142,7 +125,6 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       // Each queue has its own quota.
       metric: together('MAX', allQueues, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST)),
       threshold: (MESSAGES_IN_FLIGHT * IN_FLIGHT_PERCENT) / 100,
-      periods: 1,
     },
     {
       id: 'Retries',
@@ -159,7 +141,6 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       description:
         'A result store, the payload bucket or a model is missing, denied or cannot be opened. The log names it.',
       metric: metric('MissingOrDenied'),
-      ...ONCE,
     },
     {
       id: 'Errors',
@@ -175,14 +156,12 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       id: 'ScorersLost',
       description: 'A request crashed or hung the process that holds the models, and is answered with an error.',
       metric: metric('ScorersLost'),
-      ...ONCE,
       blamesVersion: true,
     },
     {
       id: 'BatchMismatch',
       description: 'A row of a model got another answer in a micro-batch than alone: earlier results may be wrong.',
       metric: metric('BatchMismatch'),
-      ...ONCE,
       blamesVersion: true,
     },
     ...compute.alarms,

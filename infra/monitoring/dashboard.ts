@@ -1,12 +1,4 @@
-import {
-  type Alarm,
-  AlarmStatusWidget,
-  Dashboard,
-  GraphWidget,
-  type GraphWidgetProps,
-  type Metric,
-  Stats,
-} from 'aws-cdk-lib/aws-cloudwatch';
+import { type Alarm, AlarmStatusWidget, Dashboard, GraphWidget, type Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
@@ -19,9 +11,9 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
   const { serviceName, batching, stores, compute, jobs } = subject;
   const rows = [
     queueGraphs(subject),
-    ...stores.map(({ graphs }) => graphs),
+    ...stores.map(({ graphs = [] }) => graphs),
     ...hostGraphs(serviceName, batching.batchSize),
-    [...compute.graphs, ...(compute.measuresGpus ? [gpuGraph(serviceName)] : [])],
+    compute.graphs,
     jobs?.graphs ?? [],
   ];
   return new Dashboard(scope, 'Dashboard', {
@@ -38,21 +30,11 @@ const FULL_WIDTH = 24;
 const FROM_ZERO = { min: 0 };
 const SHARE = { leftYAxis: { min: 0, max: 100 } };
 
-type OwnGraph = Graph & Pick<GraphWidgetProps, 'leftYAxis' | 'stacked'>;
-
-function widgetOf({ left, right = [], ...props }: OwnGraph): GraphWidget {
-  return new GraphWidget({
-    width: FULL_WIDTH / 2,
-    height: 6,
-    leftYAxis: FROM_ZERO,
-    left: [...left],
-    right: [...right],
-    rightYAxis: FROM_ZERO,
-    ...props,
-  });
+function widgetOf(graph: Graph): GraphWidget {
+  return new GraphWidget({ width: FULL_WIDTH / 2, height: 6, leftYAxis: FROM_ZERO, rightYAxis: FROM_ZERO, ...graph });
 }
 
-function queueGraphs(subject: Subject): OwnGraph[] {
+function queueGraphs(subject: Subject): Graph[] {
   const { requestQueues, urgentQueue, allQueues, deadLetterQueue, batching, latencyTargetSeconds } = subject;
   const waiting = (queue: IQueue) => queue.metricApproximateNumberOfMessagesVisible(AT_MOST);
   const beingScored = (queue: IQueue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST);
@@ -99,7 +81,7 @@ const STAGES: readonly Line[] = [
   ['WriteTime', 'write'],
 ];
 
-function hostGraphs(serviceName: string, batchSize: number): OwnGraph[][] {
+function hostGraphs(serviceName: string, batchSize: number): Graph[][] {
   const of = (...lines: readonly Line[]) => emitted(serviceName, ...lines);
   return [
     [
@@ -160,17 +142,4 @@ function hostGraphs(serviceName: string, batchSize: number): OwnGraph[][] {
       },
     ],
   ];
-}
-
-function gpuGraph(serviceName: string): OwnGraph {
-  return {
-    title: 'GPUs: %',
-    left: emitted(
-      serviceName,
-      ['GpuUtilization', 'time in use'],
-      ['GpuMemoryUtilization', 'memory'],
-      ['GpuMemoryUtilization', 'memory, at most', Stats.MAXIMUM],
-    ),
-    ...SHARE,
-  };
 }

@@ -1,4 +1,3 @@
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Duration } from 'aws-cdk-lib/core';
 import { resultKeys } from '../../lambda/core/places.ts';
 import { createBucket, EXPIRY_DAYS } from '../common/created.ts';
@@ -6,11 +5,6 @@ import { grantPut, grantRead } from '../common/grants.ts';
 import { onlyWithNew, outside } from '../common/problems.ts';
 import { daysOf } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
-
-export interface BucketStores {
-  /** Bucket that contains results under the deployment's `keyPrefix`. */
-  readonly resultBucket?: IBucket | undefined;
-}
 
 export interface BucketStoreProps {
   /** Age at which objects of the new result bucket are deleted, whole days, 1 to 3,650. @default never */
@@ -21,15 +15,12 @@ export interface BucketStoreProps {
  * Plans a store that writes results as lines of objects in a bucket. Lines may have any length, so it needs no
  * pointers.
  */
-export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext<BucketStores>): StorePlan {
+export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext): StorePlan {
   const { resultBucket: given } = context.stores;
   const expiryDays = daysOf('resultExpiry', resultExpiry);
   return {
     name: 'bucket',
     prop: 'resultBucket',
-    given,
-    place: given?.env,
-    importWith: 'Bucket.fromBucketAttributes and encryptionKey',
     problems: [
       outside('resultExpiry', expiryDays, EXPIRY_DAYS, 'days'),
       onlyWithNew(
@@ -39,19 +30,15 @@ export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreCo
         context.results.includes('bucket') && given === undefined,
       ),
     ],
-    create(scope, { encryptionKey, removalPolicy, keyPrefix }) {
-      const bucket = given ?? createBucket(scope, 'ResultBucket', { encryptionKey, removalPolicy, expiryDays });
+    create(scope, options) {
+      const bucket = given ?? createBucket(scope, 'ResultBucket', options, expiryDays);
       // Other deployments may write to the same existing bucket, so the keys of each begin with its prefix. A new bucket
       // has no other deployment.
-      const resultPrefix = given === undefined ? undefined : keyPrefix;
+      const resultPrefix = given === undefined ? undefined : options.keyPrefix;
       const keys = resultKeys(resultPrefix ?? '');
       return {
-        prop: 'resultBucket',
-        resource: bucket,
-        settings: { resultBucket: bucket.bucketName, resultPrefix },
+        resources: { resultBucket: bucket },
         clientOptions: { resultBucket: bucket.bucketName, ...(resultPrefix !== undefined && { resultPrefix }) },
-        alarms: [],
-        graphs: [],
         grantWrite: (grantee) => grantPut(grantee, bucket, keys),
         grantCollect: (grantee) => grantRead(grantee, bucket, keys),
       };

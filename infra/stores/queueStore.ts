@@ -6,14 +6,9 @@ import { secondsOfQueue } from '../common/given.ts';
 import { combine } from '../common/grants.ts';
 import { AT_MOST, oldestMessageAge } from '../common/metrics.ts';
 import { acknowledge } from '../common/nag.ts';
-import { brokenOf, outside, type Rule, unknownAtSynth } from '../common/problems.ts';
+import { outside, unknownAtSynth } from '../common/problems.ts';
 import { SECONDS_A_DAY } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
-
-export interface QueueStores {
-  /** Queue of the same kind as the request queue, FIFO or standard. */
-  readonly resultQueue?: IQueue | undefined;
-}
 
 export interface QueueStoreProps {
   /** Names of clients, at most 9. Each gets a new result queue, in addition to the first. @default none */
@@ -26,7 +21,7 @@ export interface QueueStoreProps {
 const RESULT_DAYS = 14;
 
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
-export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
+export function queueStore(props: QueueStoreProps, context: StoreContext): StorePlan {
   const { results, stores, fifo } = context;
   const { resultQueue: given } = stores;
   const { clientQueues } = props;
@@ -36,34 +31,25 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
   const resultsPerMessage = props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default;
   const own = { clientQueues, resultsPerMessage: props.resultsPerMessage };
   const withoutQueue = Object.entries(own).map(
-    ([name, value]): Rule => [
-      value !== undefined && !results.includes('queue'),
+    ([name, value]) =>
+      value !== undefined &&
+      !results.includes('queue') &&
       `${name}: expected queue among the results, got ${results.join(',')}; add queue or leave it out`,
-    ],
   );
   return {
     name: 'queue',
     prop: 'resultQueue',
-    given,
-    place: given?.env,
-    importWith: 'Queue.fromQueueAttributes and keyArn',
     problems: [
       tokens,
       outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
-      ...brokenOf([
-        ...withoutQueue,
-        [
-          clients.length > MAX_CLIENTS,
-          `clientQueues: expected at most ${MAX_CLIENTS}, because one alarm watches them and the first with 10 metrics, got ` +
-            `${clients.length}; give some a deployment of their own, or let them read results from a table`,
-        ],
-        [
-          tokens === undefined &&
-            (new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name))),
-          'clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, ' +
-            `got ${clients.join(',')}; rename them`,
-        ],
-      ]),
+      ...withoutQueue,
+      clients.length > MAX_CLIENTS &&
+        `clientQueues: expected at most ${MAX_CLIENTS}, because one alarm watches them and the first with 10 metrics, got ` +
+          `${clients.length}; give some a deployment of their own, or let them read results from a table`,
+      !tokens &&
+        (new Set(clients).size < clients.length || !clients.every((name) => CLIENT_NAME.test(name))) &&
+        'clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, ' +
+          `got ${clients.join(',')}; rename them`,
     ],
     create(scope, { encryptionKey, removalPolicy, visibilityTimeoutSeconds }) {
       const create = (id: string): IQueue => {
@@ -82,22 +68,18 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
       const clientQueues = clients.map((name) => [name, create(`Results${capitalized(name)}`)] as const);
       const queues = [queue, ...clientQueues.map(([, created]) => created)] as const;
       return {
-        prop: 'resultQueue',
-        resource: queue,
-        clientQueues: Object.fromEntries(clientQueues),
+        resources: { resultQueue: queue, clientQueues: Object.fromEntries(clientQueues) },
+        clientOptions: { resultQueueUrl: queue.queueUrl },
         settings: {
-          resultQueueUrl: queue.queueUrl,
           clientQueueUrls: clientQueues.map(([, { queueUrl }]) => queueUrl).join(',') || undefined,
           resultsPerMessage,
         },
-        clientOptions: { resultQueueUrl: queue.queueUrl },
         alarms: [
           {
             id: 'UncollectedResults',
             description: `A result has been on a result queue for ${uncollectedSeconds} s. Look for the consumer that has stopped.`,
             metric: oldestMessageAge(queues),
             threshold: uncollectedSeconds,
-            periods: 1,
           },
         ],
         graphs: [

@@ -1,25 +1,11 @@
-import {
-  AttributeType,
-  BillingMode,
-  type ITable,
-  Table,
-  TableEncryption,
-  type TableProps,
-} from 'aws-cdk-lib/aws-dynamodb';
-import { Arn, ArnFormat, type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib/core';
+import { AttributeType, BillingMode, Table, TableEncryption, type TableProps } from 'aws-cdk-lib/aws-dynamodb';
+import type { Duration } from 'aws-cdk-lib/core';
 import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { keyOf, ttlAttributeOf } from '../common/given.ts';
-import { brokenOf, onlyWithNew, outside, warn } from '../common/problems.ts';
+import { onlyWithNew, outside, warn } from '../common/problems.ts';
 import { SECONDS_A_DAY, secondsOf } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
-
-export interface TableStores {
-  /**
-   * Table whose partition key is the string `messageId`. Results expire only if its TTL attribute is `expiresAt`.
-   */
-  readonly resultTable?: ITable | undefined;
-}
 
 export interface TableStoreProps {
   /** Additional options of the new result table. @default on demand, with point-in-time recovery */
@@ -37,38 +23,30 @@ export type MoreTableProps = Omit<
 const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 
 /** Plans a store that writes results as items of a table. Items expire. */
-export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext<TableStores>): StorePlan {
+export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext): StorePlan {
   const { resultTable: given } = context.stores;
   const resultTtlSeconds = secondsOf('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
   const key = keyOf(given);
   return {
     name: 'table',
     prop: 'resultTable',
-    given,
-    place: given && placeOf(given),
     ownAccount: 'hosts call it by its name',
-    importWith: 'Table.fromTableAttributes and encryptionKey',
     pointerDays: resultTtlSeconds / SECONDS_A_DAY,
     problems: [
       outside('resultTtl', resultTtlSeconds, SETTINGS.resultTtlSeconds, 'seconds'),
       onlyWithNew('tableProps', tableProps, 'result table', context.results.includes('table') && given === undefined),
-      ...brokenOf([
-        [
-          key !== undefined && key !== TABLE_KEY,
-          `stores.resultTable: expected the partition key ${TABLE_KEY} and no sort key, got ${key}; give a table with that key`,
-        ],
-      ]),
+      key !== undefined &&
+        key !== TABLE_KEY &&
+        `stores.resultTable: expected the partition key ${TABLE_KEY} and no sort key, got ${key}; give a table with that key`,
     ],
     create(scope, { encryptionKey, removalPolicy }) {
       const attribute = ttlAttributeOf(given);
-      if (attribute !== undefined && attribute !== EXPIRES_AT_ATTRIBUTE) {
-        warn(
-          scope,
-          'noExpiry',
-          `stores.resultTable: expected the TTL attribute ${EXPIRES_AT_ATTRIBUTE}, because results never expire without, got ` +
-            `${attribute}; set it as the table's timeToLiveAttribute`,
-        );
-      }
+      const noExpiry =
+        attribute !== undefined &&
+        attribute !== EXPIRES_AT_ATTRIBUTE &&
+        `stores.resultTable: expected the TTL attribute ${EXPIRES_AT_ATTRIBUTE}, because results never expire without, got ` +
+          `${attribute}; set it as the table's timeToLiveAttribute`;
+      warn(scope, 'noExpiry', noExpiry);
       const table =
         given ??
         new Table(scope, 'ResultTable', {
@@ -84,12 +62,9 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
           encryptionKey,
         });
       return {
-        prop: 'resultTable',
-        resource: table,
-        settings: { resultTable: table.tableName, resultTtlSeconds },
+        resources: { resultTable: table },
         clientOptions: { resultTable: table.tableName },
-        alarms: [],
-        graphs: [],
+        settings: { resultTtlSeconds },
         grantWrite(grantee) {
           table.encryptionKey?.grantEncryptDecrypt(grantee);
           table.grant(grantee, 'dynamodb:BatchWriteItem');
@@ -101,11 +76,4 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
       };
     },
   };
-}
-
-/** Returns a table's region and account from its ARN. For an imported table, the CDK always returns the stack's. */
-function placeOf({ tableArn, env }: ITable): ResourceEnvironment {
-  if (Token.isUnresolved(tableArn)) return env;
-  const { region = env.region, account = env.account } = Arn.split(tableArn, ArnFormat.SLASH_RESOURCE_NAME);
-  return { region, account };
 }

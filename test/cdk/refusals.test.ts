@@ -184,7 +184,8 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       onEcsGpu({ gpuMemory: gibibytes(48), instanceTypes: ['g4dn.xlarge', 'g6.xlarge'] }),
       'instanceTypes: expected one whose GPU has gpuMemory, 48 GiB, got at most 24 GiB with g4dn.xlarge, g6.xlarge; name',
     ],
-    [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
+    [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected one with 2 GPUs'],
+    [onEcsGpu({ gpuCount: 4, instanceTypes: ['g5.xlarge', 'g6.16xlarge'] }), 'instanceTypes: expected one with 4 GPUs'],
   ],
   'a network that exists already': [
     [on({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because functions get no public address'],
