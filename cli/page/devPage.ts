@@ -28,18 +28,11 @@ interface ServePageOptions extends Omit<LocalStackOptions, 'through' | 'announce
   readonly pagePort?: number | undefined;
 }
 
-interface ServedPage {
-  readonly stack: LocalStack;
-  readonly page: string;
-  /** Finishes the received messages, including model runs, and stops. */
-  stop(): Promise<void>;
-}
-
 /**
  * Starts the local stack with its event source mapping, serves the page that shows it, and loads the models again when
  * their files change.
  */
-export async function servePage({ batching, ...options }: ServePageOptions): Promise<ServedPage> {
+export async function servePage({ batching, ...options }: ServePageOptions) {
   const monitor = createMonitor();
   const models = createShownModels(options.modelsDirectory, options.warn);
   const stack = await startLocalStack({
@@ -53,6 +46,7 @@ export async function servePage({ batching, ...options }: ServePageOptions): Pro
   });
   let mapping: EventSourceMapping | undefined;
   let page: PageServer | undefined;
+  /** Finishes the received messages, including model runs, and stops. */
   const stop = async (): Promise<void> => {
     await models.stop();
     await page?.close();
