@@ -131,8 +131,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     json: { type: 'boolean', default: false },
   });
   const [model = '', file = ''] = positionals;
-  const batchSize = options['batch-size'];
-  const lines = batchSize === undefined ? undefined : wholeNumber('--batch-size', batchSize, 1, 100_000);
+  const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const { min, max } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], min, max);
   const columns = columnSpec(options);
