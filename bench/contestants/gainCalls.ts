@@ -4,6 +4,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
+import { SILENT } from '../../lambda/core/observer.ts';
 import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
@@ -39,7 +40,7 @@ async function openBatchscore({ modelsDirectory, scenario, provider, contestant 
     [CONFIG_KEYS.providers]: provider,
     ...(contestant === 'rowsAlone' && { [CONFIG_KEYS.maxBatchRows]: '1' }),
   });
-  const telemetry = { observer: SILENT, outcomes: refuseUnscored, middlewares: [] };
+  const telemetry = { observer: { ...SILENT, problem: rethrow }, outcomes: refuseUnscored, middlewares: [] };
   const { scoring } = await compose(config, {
     clients: { sqs: new SQSClient({ region: 'eu-central-1' }), s3: refuse },
     telemetry,
@@ -63,16 +64,9 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
   }
 }
 
-const SILENT = {
-  microBatch() {},
-  decoded() {},
-  checked() {},
-  batchMismatch() {},
-  written() {},
-  problem(error: unknown): never {
-    throw error;
-  },
-};
+function rethrow(error: unknown): never {
+  throw error;
+}
 
 function refuse(): never {
   throw new Error('expected results to go to memory only');
