@@ -182,10 +182,9 @@ export function expectationOf(
   arrivals: Arrivals,
   terms: Pick<Bill, 'prices' | 'architecture' | 'messages'>,
 ) {
-  const { batchSize, windowSeconds, maximumConcurrency } = settings;
+  const { batchSize, maximumConcurrency } = settings;
   const { memoryMb, times, msOf } = invocation;
-  const mapping = { batchSize, windowMs: windowSeconds * 1000, maximumConcurrency };
-  const course = simulateMapping(arrivals.times, mapping, msOf, arrivals.from);
+  const course = simulateMapping(arrivals.times, settings, msOf, arrivals.from);
   const messagesPerInvocation = course.messages / course.invocations;
   const bill = { ...terms, messagesPerSecond: arrivals.perSecond, maximumConcurrency };
   return {

@@ -1,11 +1,8 @@
 import type { Clock } from '../../lambda/core/concurrency.ts';
 import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../lambda/core/limits.ts';
-import { createGather, MESSAGES_A_POLL } from '../local/gather.ts';
+import { createGather, type GatherLimits, MESSAGES_A_POLL } from '../local/gather.ts';
 
-export interface Mapping {
-  /** Maximum number of messages in an invocation. */
-  readonly batchSize: number;
-  readonly windowMs: number;
+export interface Mapping extends GatherLimits {
   readonly maximumConcurrency: number;
 }
 
@@ -36,7 +33,7 @@ interface Slot {
  */
 export function simulateMapping(
   arrivals: Float64Array,
-  { batchSize, windowMs, maximumConcurrency }: Mapping,
+  { batchSize, windowSeconds, maximumConcurrency }: Mapping,
   invocationMs: InvocationMs,
   from = 0,
 ) {
@@ -55,7 +52,7 @@ export function simulateMapping(
   let [nextWaiting, came] = [0, 0];
 
   const createSlot = (index: number): Slot => {
-    const limits = { batchSize, windowSeconds: windowMs / 1000, clock, bytesOf: () => 0 };
+    const limits = { batchSize, windowSeconds, clock, bytesOf: () => 0 };
     const gather = createGather<number>(limits, ({ records }) => run(slot, records));
     const slot: Slot = { index, gather, isRunning: false, isInTurn: false };
     return slot;

@@ -63,7 +63,7 @@ function show({ batchSize, windowSeconds, queues, totals, seconds, invocations, 
   setText(byId('batching'), `batches of up to ${things(batchSize, 'message')}, ${wait}`);
   const last = seconds.slice(-RATE_SECONDS).reduce((all, { answered }) => all + answered, 0) / RATE_SECONDS;
   byId('facts').replaceChildren(
-    definitions('facts', [
+    definitions([
       ['Waiting', make('strong', {}, count(queues.waiting)), ` ${count(queues.inFlight)} in flight`],
       ['Answered', make('strong', {}, `${figure(last)}/s`), ` ${count(totals.answered)} in all`],
       ['Errors', alarming(sum(totals.errors)), ` ${count(sum(totals.retries))} retried`],
@@ -77,7 +77,9 @@ function show({ batchSize, windowSeconds, queues, totals, seconds, invocations, 
     const takes = hasTransform ? 'requests in the form of its transform' : tensors;
     return [`${name}/${version}`, count(rows), count(runs), noSample ?? takes];
   });
-  byId('model-table').replaceChildren(table('Counts of each model', ['model', 'rows scored', 'runs', 'takes'], rows));
+  byId('model-table').replaceChildren(
+    table({ caption: 'Counts of each model', heads: ['model', 'rows scored', 'runs', 'takes'], rows }),
+  );
   byId('warnings').replaceChildren(...warnings.map((warning) => make('li', {}, warning)));
   keepList(byId('invocation-list'), invocations, ({ number }) => `${number}`, invocationItem);
   keepList(byId('job-list'), jobs, ({ job }) => job, jobItem);
