@@ -70,7 +70,8 @@ export async function servePage({ batching, ...options }: ServePageOptions) {
 const MAX_TIMES = 1_000;
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000), times: z.int().min(1).max(MAX_TIMES) });
 const CANCEL = z.strictObject({ job: z.string().max(256) });
-const FIND = z.strictObject({ messageId: z.string().min(1).max(256) });
+const SOUGHT = z.string().max(256).default('');
+const LOOK = z.strictObject({ search: SOUGHT, awaited: SOUGHT });
 
 function createControls(
   stack: LocalStack,
@@ -81,10 +82,13 @@ function createControls(
   const { sqs, queues } = stack;
   const { endpoint, requestQueueUrl } = queues;
   return {
-    async '/state'(): Promise<State> {
+    async '/state'(asked): Promise<State> {
+      const { search, awaited } = parsed(LOOK, asked, '{"search": …, "awaited": …}, message IDs or their beginnings');
       const [lying, jobs] = await Promise.all([lookAtQueues(sqs, queues), lookAtJobs(stack)]);
       const settings = { endpoint, requestQueueUrl, batchSize, windowSeconds };
-      return { ...settings, ...models(), jobs, queues: lying, ...monitor.seen() };
+      const seen = monitor.seen();
+      const [results, [answer]] = [search === '' ? seen.results : monitor.find(search), monitor.find(awaited)];
+      return { ...settings, ...models(), jobs, queues: lying, ...seen, results, awaited: awaited ? answer : undefined };
     },
     async '/ask'(asked) {
       const expected = `{"body": …, "times": …}, a text of 1 to 60,000 characters and 1 to ${MAX_TIMES}`;
@@ -95,10 +99,6 @@ function createControls(
       const { job } = parsed(CANCEL, asked, '{"job": …}, the name of a job');
       await stack.jobControl?.cancel(job);
       return { job };
-    },
-    '/find'(asked) {
-      const { messageId } = parsed(FIND, asked, '{"messageId": …}, a message ID or its beginning');
-      return { results: monitor.find(messageId) };
     },
   };
 }

@@ -99,8 +99,10 @@ export interface State {
   };
   readonly seconds: readonly SecondSeen[];
   readonly invocations: readonly InvocationSeen[];
-  /** Newest results and newest errors. */
+  /** Newest results and newest errors, or those of a search. */
   readonly results: readonly ResultSeen[];
+  /** Result of the message that the page awaits, once it is there. */
+  readonly awaited: ResultSeen | undefined;
 }
 
 /** Lines over time, or over a logarithmic axis. */
