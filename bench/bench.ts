@@ -6,11 +6,10 @@ import { duration, figure, size } from '../cli/format.ts';
 import { atLeast, atMost, type Columns, table } from './harness/report.ts';
 import { describeMachine, type Machine } from './harness/turns.ts';
 import { type HopFigures, measureHops } from './measure/hops.ts';
-import { type GainFigures, measureScenario } from './measure/scenario.ts';
+import { type GainFigures, measureGains } from './measure/scenario.ts';
 import { measureTables, type TableFigures } from './measure/tables.ts';
 import { measureWorker, type WorkerFigures } from './measure/workerCost.ts';
-import { createRepository } from './workload/modelRepository.ts';
-import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
+import { SCENARIOS } from './workload/scenarios.ts';
 
 const HOPS = 'hops';
 const WORKER = 'worker';
@@ -19,14 +18,16 @@ const BY_DEFAULT = [...SCENARIOS.map(({ name }) => name), HOPS];
 const NAMES = [...BY_DEFAULT, WORKER, TABLES];
 const MAX_MESSAGES = 100_000;
 const MAX_ROUNDS = 1_000;
-const ROUNDS = { full: 3, quick: 1 };
-/** Turns of hops are short, so their default number of rounds is higher. */
-const HOP_ROUNDS = { full: 5, quick: 2 };
+/** Default rounds. Turns of hops are short, so there are more of them. */
+const ROUNDS = {
+  gains: { full: 3, quick: 1 },
+  hops: { full: 5, quick: 2 },
+  worker: { full: 7, quick: 2 },
+  tables: { full: 5, quick: 1 },
+};
 const HOP_REQUESTS = 1_000;
-const WORKER_ROUNDS = { full: 7, quick: 2 };
 const WORKER_REQUESTS = 5_000;
 const TABLE_ROWS = 200_000;
-const TABLE_ROUNDS = { full: 5, quick: 1 };
 /** Maximum number of records that Lambda passes to one invocation. */
 const MAX_HOP_REQUESTS = 10_000;
 
@@ -40,10 +41,10 @@ a Parquet file beside a loop in Python, if PYTHON (default python3) has onnxrunt
 misses its target is bold, with the target beside it. It takes minutes; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
-  --quick           one round in place of ${ROUNDS.full}: less time, and more noise
+  --quick           one round in place of ${ROUNDS.gains.full}: less time, and more noise
   --provider NAME   execution provider of ONNX Runtime, for all contestants (default cpu); targets are of cpu
   --messages N      at most N messages in one event (default: as in the scenario); of hops and worker as many, rows of tables
-  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}, of worker ${WORKER_ROUNDS.full})
+  --rounds N        turns of each contestant (default ${ROUNDS.gains.full}, of hops ${ROUNDS.hops.full}, of worker ${ROUNDS.worker.full})
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this
@@ -69,24 +70,21 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
     results: { type: 'string', default: RESULTS },
     json: { type: 'boolean', default: false },
   });
-  const messages = options.messages && wholeNumber('--messages', options.messages, 1, MAX_MESSAGES);
-  const given = options.rounds && wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
-  const extent = options.quick ? 'quick' : 'full';
-  const rounds = given || ROUNDS[extent];
-  const { scenarios, hops, worker, tables } = chooseScenarios(options.scenario);
+  const messages = wholeNumber('--messages', options.messages, 1, MAX_MESSAGES);
+  const given = wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
+  const rounds = (kind: keyof typeof ROUNDS): number => given ?? ROUNDS[kind][options.quick ? 'quick' : 'full'];
+  const names = namesIn(options.scenario);
+  const has = (name: string): boolean => names.includes(name);
   const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
+  const turns = { maxMessages: messages ?? MAX_MESSAGES, rounds: rounds('gains'), provider: options.provider };
+  const scenarios = SCENARIOS.filter(({ name }) => has(name));
+  const hopRequests = Math.min(messages ?? HOP_REQUESTS, MAX_HOP_REQUESTS);
   const results: BenchResults = {
     machine: describeMachine(),
-    gains: await measureScenarios(
-      scenarios,
-      { maxMessages: messages || MAX_MESSAGES, rounds, provider: options.provider },
-      say,
-    ),
-    hops: hops
-      ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
-      : [],
-    worker: worker ? await measureWorker(messages || WORKER_REQUESTS, given || WORKER_ROUNDS[extent], say) : [],
-    tables: tables ? await measureTables(messages || TABLE_ROWS, given || TABLE_ROUNDS[extent], say) : [],
+    gains: await measureGains(scenarios, turns, say),
+    hops: has(HOPS) ? await measureHops(hopRequests, rounds('hops'), say) : [],
+    worker: has(WORKER) ? await measureWorker(messages ?? WORKER_REQUESTS, rounds('worker'), say) : [],
+    tables: has(TABLES) ? await measureTables(messages ?? TABLE_ROWS, rounds('tables'), say) : [],
   };
   const json = `${JSON.stringify(results)}\n`;
   await mkdir(dirname(options.results), { recursive: true });
@@ -96,38 +94,11 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
 }
 
 /** @throws UsageError for an unknown name */
-function chooseScenarios(lists: readonly string[]): {
-  readonly scenarios: readonly Scenario[];
-  readonly hops: boolean;
-  readonly worker: boolean;
-  readonly tables: boolean;
-} {
+function namesIn(lists: readonly string[]): readonly string[] {
   const names = lists.length === 0 ? BY_DEFAULT : lists.flatMap((list) => list.split(','));
   const unknown = names.find((name) => !NAMES.includes(name));
-  if (unknown !== undefined) {
-    throw new UsageError(`--scenario: expected one of ${NAMES.join(', ')}, got '${unknown}'`);
-  }
-  return {
-    scenarios: SCENARIOS.filter(({ name }) => names.includes(name)),
-    hops: names.includes(HOPS),
-    worker: names.includes(WORKER),
-    tables: names.includes(TABLES),
-  };
-}
-
-async function measureScenarios(
-  scenarios: readonly Scenario[],
-  turns: Parameters<typeof measureScenario>[1],
-  say: (progress: string) => void,
-): Promise<GainFigures[]> {
-  const repository = await createRepository();
-  const measured: GainFigures[] = [];
-  try {
-    for (const scenario of scenarios) measured.push(await measureScenario(scenario, turns, repository, say));
-  } finally {
-    await repository.remove();
-  }
-  return measured;
+  if (unknown === undefined) return names;
+  throw new UsageError(`--scenario: expected one of ${NAMES.join(', ')}, got '${unknown}'`);
 }
 
 /** Limits for the speed of both calls, relative to rows alone in the handler and to bare ONNX Runtime. */
@@ -138,8 +109,9 @@ const MAX_TIMES_PYTHON = { csv: 1, parquet: 1.2 };
 
 export function renderMarkdown({ machine, gains, hops, worker, tables }: BenchResults): string {
   const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
-  const ms = (value: number): string => `${figure(value)} ms`;
-  const both = (values: readonly number[]): string => values.map(ms).join(', ');
+  const both = (values: readonly number[]): string => values.map((value) => `${figure(value)} ms`).join(', ');
+  const seconds = ({ wall, cpu }: { wall: number; cpu: number }): string =>
+    `${duration(1000 * wall)}, ${duration(1000 * cpu)}`;
   const ratios = (min: number | undefined, values: readonly number[]): string =>
     values.map((value) => atLeast(min, value)).join(', ');
   const sections = [
@@ -175,9 +147,8 @@ export function renderMarkdown({ machine, gains, hops, worker, tables }: BenchRe
     ...section('Tables', tables, {
       format: ({ format }) => format,
       rows: ({ rows }) => String(rows),
-      'wall, CPU': ({ batchscore }) => `${duration(1000 * batchscore.wall)}, ${duration(1000 * batchscore.cpu)}`,
-      'loop in Python': ({ python }) =>
-        python === undefined ? 'no Python' : `${duration(1000 * python.wall)}, ${duration(1000 * python.cpu)}`,
+      'wall, CPU': ({ batchscore }) => seconds(batchscore),
+      'loop in Python': ({ python }) => (python === undefined ? 'no Python' : seconds(python)),
       'times the loop': ({ format, batchscore, python }) =>
         python === undefined
           ? ''

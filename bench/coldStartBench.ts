@@ -92,13 +92,13 @@ async function measureColdStarts(
         ...processes.environmentFor(queues.endpoint),
         [CONFIG_KEYS.requestQueueUrls]: `${queues.endpoint}/123456789012/requests`,
         [CONFIG_KEYS.resultQueueUrl]: `${queues.endpoint}/123456789012/results`,
-        ...(isBare ? { BARE: join(directory, file) } : { ENTRY: join(host, 'handler.js') }),
+        ...(isBare ? { BARE: file } : { ENTRY: join(host, 'handler.js') }),
         [CONFIG_KEYS.modelsDirectory]: directory,
         RECORD: JSON.stringify(toRecord(body, createRandom(1))),
       };
       contestants.push(async () => {
         say(name);
-        const temporary = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+        const temporary = await newFolder();
         const child = processes.start(pathToFileURL(join(host, 'start.js')), { env: { ...env, TMPDIR: temporary } });
         try {
           return await child.ask<ColdStart>('start');
@@ -116,34 +116,31 @@ async function measureColdStarts(
   }
 }
 
-interface Folder {
-  readonly directory: string;
-  /** Path of the `.onnx` file in the directory. */
-  readonly file: string;
-  readonly body: string;
-}
-
-async function writeFolders(megabytes: number): Promise<Record<Way['model'], Folder>> {
-  const folderFor = async (model: string, body: string): Promise<Folder> => {
-    const directory = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+/** Writes a model repository for each model, with the `.onnx` file at `file` and a request for it. */
+async function writeFolders(megabytes: number) {
+  const folderFor = async (model: string, body: string) => {
+    const directory = await newFolder();
     await mkdir(join(directory, model, '1'), { recursive: true });
-    return { directory, file: `${model}/1/model.onnx`, body };
+    return { directory, file: join(directory, model, '1/model.onnx'), body };
   };
   const [line = ''] = (await readFile(new URL('samples.jsonl', DIGITS), 'utf8')).split('\n', 1);
   const data = Array.from({ length: WIDTH }, (_, index) => (index % 7) / 7);
   const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, WIDTH], data }] });
   const digits = await folderFor('digits', line);
   const apart = await folderFor('layers', body);
-  const fileOf = ({ directory, file }: Folder): string => join(directory, file);
-  await copyFile(new URL('1/model.onnx', DIGITS), fileOf(digits));
+  await copyFile(new URL('1/model.onnx', DIGITS), digits.file);
   await copyFile(new URL('samples.jsonl', DIGITS), join(digits.directory, 'digits/samples.jsonl'));
-  const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
-  const whole = join(folder, basename(fileOf(apart)));
+  const folder = await newFolder();
+  const whole = join(folder, basename(apart.file));
   await writeFile(whole, layersOf(megabytes));
   // A model that is too small stays in one file.
-  if (!storeApart(whole, fileOf(apart))) await copyFile(whole, fileOf(apart));
+  if (!storeApart(whole, apart.file)) await copyFile(whole, apart.file);
   await rm(folder, { recursive: true });
   return { digits, apart };
+}
+
+function newFolder(): Promise<string> {
+  return mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
 }
 
 const DIGITS = new URL('../models/digits/', import.meta.url);
@@ -181,7 +178,7 @@ function layersOf(megabytes: number): Uint8Array {
  * take 40 ms to strip types.
  */
 async function bundle(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+  const folder = await newFolder();
   bundleHost('lambda', folder);
   buildSync({
     entryPoints: [fileURLToPath(START)],

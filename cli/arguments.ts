@@ -15,17 +15,18 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+type Options = NonNullable<ParseArgsConfig['options']>;
+
+/** Values of options as `parseOptions` returns them. */
+export type Values<T extends Options> = ReturnType<typeof parseOptions<T>>;
+
 /** @throws UsageError for an unknown option, or an option without its value */
-export function parseOptions<T extends NonNullable<ParseArgsConfig['options']>>(args: readonly string[], options: T) {
+export function parseOptions<T extends Options>(args: readonly string[], options: T) {
   return parse({ args: [...args], options, allowPositionals: false, strict: true }).values;
 }
 
 /** @throws UsageError for an unknown option, or for arguments other than the named ones */
-export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
-  args: readonly string[],
-  names: readonly string[],
-  options: T,
-) {
+export function parseCommand<T extends Options>(args: readonly string[], names: readonly string[], options: T) {
   const { values, positionals } = parse({ args: [...args], options, allowPositionals: true, strict: true });
   if (positionals.length !== names.length) {
     throw new UsageError(`expected ${names.join(' ')}, got ${positionals.join(' ') || 'nothing'}`);
@@ -33,8 +34,11 @@ export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
   return { options: values, positionals };
 }
 
-/** @throws UsageError if `text` is not a whole number from `min` to `max` */
-export function wholeNumber(option: string, text: string, min: number, max: number): number {
+/** @throws UsageError if `text` is given and not a whole number from `min` to `max` */
+export function wholeNumber(option: string, text: string, min: number, max: number): number;
+export function wholeNumber(option: string, text: string | undefined, min: number, max: number): number | undefined;
+export function wholeNumber(option: string, text: string | undefined, min: number, max: number): number | undefined {
+  if (text === undefined) return undefined;
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
   throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}, got '${text}'`);
@@ -76,7 +80,7 @@ function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArg
 }
 
 /** @see https://nodejs.org/api/errors.html#err_parse_args_invalid_option_value and the two after it */
-function inOurWords(error: unknown, options: NonNullable<ParseArgsConfig['options']>): string {
+function inOurWords(error: unknown, options: Options): string {
   const message = messageOf(error);
   const [, quoted = ''] = /'([^' ]+)/.exec(message) ?? [];
   if (hasCode(error, 'ERR_PARSE_ARGS_UNKNOWN_OPTION')) {
@@ -147,39 +151,26 @@ export const COLUMN_OPTIONS = {
   missing: { type: 'string' },
 } as const;
 
-interface ColumnValues {
-  /** `INPUT=COLUMNS` for each input. */
-  readonly inputs?: readonly string[] | undefined;
-  readonly keep?: string | undefined;
-  readonly separator?: string | undefined;
-  readonly missing?: string | undefined;
-}
-
 /** @throws UsageError if a value does not name columns */
-export function columnSpec({
-  inputs,
-  keep,
-  separator,
-  missing,
-}: ColumnValues): Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'> {
+export function columnSpec({ inputs, keep, separator, missing }: Values<typeof COLUMN_OPTIONS>) {
   if (missing !== undefined && parseCell(missing) === undefined) {
     throw new UsageError(
       `--missing: expected what an empty cell becomes, nan, a number, true or false, got '${missing}'`,
     );
   }
-  const columns = inputs?.map(inputOf) ?? [];
-  const [twice] = columns.map(([name]) => name).filter((name, at, all) => all.indexOf(name) !== at);
+  const columns = inputs?.map(inputOf);
+  const [twice] = (columns ?? []).map(([name]) => name).filter((name, at, all) => all.indexOf(name) !== at);
   if (twice !== undefined) {
     throw new UsageError(
       `--inputs: expected each input once, got ${twice} twice; name its columns in one ${twice}=A,B`,
     );
   }
   return {
-    ...(inputs !== undefined && { inputs: Object.fromEntries(columns) }),
-    ...(keep !== undefined && { keep: columnsOf('--keep', keep, keptColumns) }),
-    ...(separator !== undefined && { separator: separatorOf(separator) }),
-    ...(missing !== undefined && { missing }),
-  };
+    inputs: columns && Object.fromEntries(columns),
+    keep: keep === undefined ? undefined : columnsOf('--keep', keep, keptColumns),
+    separator: separator === undefined ? undefined : separatorOf(separator),
+    missing,
+  } satisfies Spec;
 }
 
 function separatorOf(text: string): string {

@@ -73,8 +73,7 @@ async function run(args: readonly string[]): Promise<number> {
     'no-function': { type: 'boolean', default: false },
   });
   const port = wholeNumber('--port', options.port, 0, 65_535);
-  const pagePort =
-    options['page-port'] === undefined ? undefined : wholeNumber('--page-port', options['page-port'], 0, 65_535);
+  const pagePort = wholeNumber('--page-port', options['page-port'], 0, 65_535);
   const clients = wholeNumber('--clients', options.clients, 0, 10);
   const shards = wholeNumber('--shards', options.shards, SHARDS.min, SHARDS.max);
   const { urgent } = options;
@@ -175,9 +174,7 @@ export function batchingFrom(
   environment: NodeJS.ProcessEnv,
 ): Batching {
   const whole = (option: string, text: string | undefined, key: string, { min, max }: Range, fallback: number) =>
-    text === undefined
-      ? wholeNumber(key, environment[key] ?? String(fallback), min, max)
-      : wholeNumber(option, text, min, max);
+    wholeNumber(option, text, min, max) ?? wholeNumber(key, environment[key] ?? String(fallback), min, max);
   const { batchSize: sizeKey, windowSeconds: windowKey } = CONFIG_KEYS;
   const batchSize = whole('--batch-size', batchSizeOption, sizeKey, BATCH_SIZE, DEFAULTS.batchSize);
   const windowSeconds = whole('--window', windowOption, windowKey, WINDOW_SECONDS, DEFAULTS.windowSeconds);

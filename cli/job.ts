@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname, relative, resolve, sep } from 'node:path';
 import { WriteStream } from 'node:tty';
-import type { Batchscore, JobOptions, JobStatus, ResultObject } from '../client/index.ts';
+import type { Batchscore, JobStatus, ResultObject } from '../client/index.ts';
 import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_RANGES } from '../lambda/core/limits.ts';
@@ -112,14 +112,22 @@ const SUBMIT_OPTIONS = {
 async function submitJob(args: readonly string[], telling: Telling): Promise<number> {
   const { options, positionals } = parseCommand(args, ['s3://BUCKET/KEY'], SUBMIT_OPTIONS);
   const [uri = ''] = positionals;
+  const { model, 'model-version': version, again, out } = options;
   const { min, max } = JOB_RANGES.concurrency;
-  const { concurrency: said, again } = options;
-  const calls = said === undefined ? {} : { concurrency: wholeNumber('--concurrency', said, min, max) };
-  const spec = specOf(options);
+  const asked = {
+    model,
+    version,
+    format: oneOf('--format', options.format, FORMATS),
+    compression: oneOf('--compression', options.compression, COMPRESSIONS),
+    results: oneOf('--results', options.results, FORMATS),
+    ...columnSpec(options),
+    concurrency: wholeNumber('--concurrency', options.concurrency, min, max),
+    again,
+  };
   const { client, close, bucket } = await connectToJobs(options);
   try {
-    const outputPrefix = options.out === undefined ? {} : { outputPrefix: prefixIn(bucket, options.out) };
-    const submitted = await client.jobs.submit(uri, { ...spec, ...calls, ...outputPrefix, again });
+    const outputPrefix = out === undefined ? undefined : prefixIn(bucket, out);
+    const submitted = await client.jobs.submit(uri, { ...asked, outputPrefix });
     const { job, isNew, folder } = submitted;
     const before = isNew || options.wait ? undefined : await client.jobs.status(job);
     const stands = before === undefined ? '' : `; ${describe(before)}`;
@@ -139,33 +147,6 @@ async function submitJob(args: readonly string[], telling: Telling): Promise<num
   }
 }
 
-interface SpecValues {
-  readonly model?: string | undefined;
-  readonly 'model-version'?: string | undefined;
-  readonly inputs?: readonly string[] | undefined;
-  readonly keep?: string | undefined;
-  readonly separator?: string | undefined;
-  readonly missing?: string | undefined;
-  readonly format?: string | undefined;
-  readonly compression?: string | undefined;
-  readonly results?: string | undefined;
-}
-
-function specOf(values: SpecValues): JobOptions {
-  const { model, 'model-version': version } = values;
-  const format = oneOf('--format', values.format, FORMATS);
-  const compression = oneOf('--compression', values.compression, COMPRESSIONS);
-  const results = oneOf('--results', values.results, FORMATS);
-  return {
-    ...(model !== undefined && { model }),
-    ...(version !== undefined && { version }),
-    ...(format !== undefined && { format }),
-    ...(compression !== undefined && { compression }),
-    ...(results !== undefined && { results }),
-    ...columnSpec(values),
-  };
-}
-
 function prefixIn(bucket: string, uri: string): string {
   const place = `s3://${bucket}/`;
   if (!uri.startsWith(place))
@@ -177,7 +158,7 @@ function prefixIn(bucket: string, uri: string): string {
 async function showStatus(args: readonly string[]): Promise<number> {
   return withJob(args, async (client, job, json) => {
     const status = await client.jobs.status(job);
-    print(json, status, describe(status), ...firstErrors(status));
+    print(json, status, ...linesOf(status));
     return status.state === 'running' ? 0 : exitCodeOf(status);
   });
 }
@@ -223,7 +204,7 @@ async function waitAndReport(
       },
     });
     stopBar();
-    print(json, status, describe(status), ...firstErrors(status));
+    print(json, status, ...linesOf(status));
     return exitCodeOf(status);
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -269,7 +250,8 @@ async function fetchResults(args: readonly string[]): Promise<number> {
     if (!isFolder) refuseOtherFormat(out, status);
     if (isFolder) await fetchObjects(client.jobs.objects(job), out, signal);
     else await writeWhole(out, client.jobs.results(job), { signal });
-    print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`, ...firstErrors(status));
+    const [sentence, ...errors] = linesOf(status);
+    print(options.json, { ...status, out }, `the results are in ${out}; ${sentence}`, ...errors);
     return exitCodeOf(status);
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -334,28 +316,19 @@ function exitCodeOf({ state, errors = {}, failedParts = [] }: JobStatus): number
   return Object.keys(errors).length > 0 || failedParts.length > 0 ? SOME_ROWS_FAILED : 0;
 }
 
-function describe({
-  job,
-  state,
-  pieces,
-  files,
-  rows = 0,
-  errors = {},
-  failedParts = [],
-  input,
-  output,
-  code,
-  message,
-}: JobStatus): string {
+/** Describes a status, with the first error of each code. */
+function linesOf(status: JobStatus): readonly string[] {
+  return [describe(status), ...firstErrors(status)];
+}
+
+function describe(status: JobStatus): string {
+  const { job, state, pieces, files, rows = 0, errors = {}, failedParts = [], output, code, message } = status;
   const done = pieces === undefined ? 'not planned yet' : `${pieces.done} of ${pieces.all ?? 'its'} pieces scored`;
   if (state === 'running') return `${job} is running: ${done}`;
   if (state !== 'done') {
-    const cure = cureOf(code, job, input);
     const ended = [`${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}`, code, message];
-    return `${ended
-      .filter((part) => part !== undefined)
-      .join(': ')
-      .trimEnd()}; ${cure}`;
+    const sentence = ended.filter((part) => part !== undefined).join(': ');
+    return `${sentence.trimEnd()}; ${cureOf(status)}`;
   }
   const failed = Object.entries(errors).map(([name, count]) => `, ${name} ${count}`);
   const given =
@@ -365,7 +338,7 @@ function describe({
 }
 
 /** Says what goes on after a job that ended before it was done. */
-function cureOf(code: string | undefined, job: string, input: string): string {
+function cureOf({ code, job, input }: JobStatus): string {
   const resume = `batchscore job resume ${job}`;
   if (code === 'INVALID_JOB') return `correct that and submit it again, or ${resume} tries it as it was`;
   if (code === 'INPUT_CHANGED') return `batchscore job submit ${input} scores it as it is now`;

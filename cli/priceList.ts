@@ -3,35 +3,22 @@ import * as z from 'zod';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 import prices from './prices.json' with { type: 'json' };
 
-const DOLLARS = 'expected US dollars as a number of at least 0';
-const usd = z.number({ error: DOLLARS }).min(0, { error: DOLLARS });
-
-/** Keys of cli/prices.json. */
-const PRICE_LIST = z.strictObject({
-  /** Month when the prices were looked up, such as `2026-11`. */
-  date: z.string().min(1),
-  region: z.string().min(1),
-  /** Pages with the prices. */
-  sources: z.array(z.string().min(1)).readonly(),
-  lambdaX86GbSecond: usd,
-  lambdaArmGbSecond: usd,
-  lambdaMillionRequests: usd,
-  /** On-demand price of a Fargate task: each vCPU, and each GB of its memory. */
-  fargateX86VcpuHour: usd,
-  fargateX86GbHour: usd,
-  fargateArmVcpuHour: usd,
-  fargateArmGbHour: usd,
-  sqsStandardMillionRequests: usd,
-  s3ThousandPuts: usd,
-  s3ThousandGets: usd,
-  /** State transitions of a Standard workflow, including retries. */
-  stepFunctionsThousandTransitions: usd,
-});
-
-export type Prices = Readonly<z.infer<typeof PRICE_LIST>>;
-
 /** Public prices with their date and region. Each one can be overridden, because a deployment may have other prices. */
 export const PRICES: Prices = prices;
+
+export type Prices = Readonly<typeof prices>;
+
+const { date: _, region: __, sources: ___, ...DOLLARS } = prices;
+const EXPECTED = 'expected US dollars as a number of at least 0';
+const usd = z.number({ error: EXPECTED }).min(0, { error: EXPECTED });
+const text = z.string().min(1);
+/** Keys of cli/prices.json. */
+const PRICE_LIST = z.strictObject({
+  date: text,
+  region: text,
+  sources: z.array(text),
+  ...(Object.fromEntries(Object.keys(DOLLARS).map((name) => [name, usd])) as Record<keyof typeof DOLLARS, typeof usd>),
+});
 
 /** @throws Error if the file is not a price list */
 export function readPrices(file: string): Partial<Prices> {

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { Batchscore, type ScoringResult } from '../client/index.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { BATCH_SIZE } from '../lambda/core/limits.ts';
+import { SILENT } from '../lambda/core/observer.ts';
 import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
 import { count, duration, figure, percent } from './format.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
@@ -27,7 +28,6 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
   const messages = await demoMessages(wholeNumber('--messages', options.messages, 1, 1_000_000));
   const finished = sayWhenInterrupted('stopped; nothing is left running');
   const seen = { answered: 0, runs: 0, rows: 0, onAnswer: () => {} };
-  const silent = { decoded() {}, checked() {}, batchMismatch() {}, written() {} };
   const stack = await startLocalStack({
     port: 0,
     modelsDirectory: MODELS.pathname,
@@ -40,7 +40,7 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
         seen.onAnswer();
       },
       observer: {
-        ...silent,
+        ...SILENT,
         microBatch({ rows }) {
           seen.runs += 1;
           seen.rows += rows;
@@ -50,10 +50,7 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
     },
     warn: (message) => writeLine(stderr, message),
   });
-  const pass = async (title: string, batching: Batching): Promise<Pass> => {
-    Object.assign(seen, { answered: 0, runs: 0, rows: 0 });
-    return { ...(await sendThrough(stack, messages, batching, title, seen)), ...batching, ...seen };
-  };
+  const pass = (title: string, batching: Batching) => sendThrough(stack, messages, batching, title, seen);
   try {
     const batchSize = Math.min(BATCH_SIZE.max, Math.ceil(messages.length / BATCHES));
     const batched = await pass('in batches', { batchSize, windowSeconds: 1 });
@@ -97,13 +94,7 @@ async function demoMessages(many: number): Promise<DemoMessage[]> {
   return messages;
 }
 
-interface Pass extends Batching {
-  readonly answers: readonly { readonly message: DemoMessage; readonly result: ScoringResult }[];
-  /** Time from the first request sent to the last result written. */
-  readonly seconds: number;
-  readonly runs: number;
-  readonly rows: number;
-}
+type Pass = Awaited<ReturnType<typeof sendThrough>>;
 
 const PATIENCE_MS = 20_000;
 
@@ -113,8 +104,9 @@ async function sendThrough(
   messages: readonly DemoMessage[],
   batching: Batching,
   title: string,
-  seen: { readonly answered: number; onAnswer: () => void },
-): Promise<Pick<Pass, 'answers' | 'seconds'>> {
+  seen: { answered: number; runs: number; rows: number; onAnswer: () => void },
+) {
+  Object.assign(seen, { answered: 0, runs: 0, rows: 0 });
   // With two concurrent invocations, each would leave a partial batch that waits for the window.
   const mapping = startMapping({ ...batching, maximumConcurrency: 1 });
   const bar = progressBar(title, messages.length, 'count');
@@ -130,13 +122,14 @@ async function sendThrough(
   const startedAt = performance.now();
   try {
     const [ids] = await Promise.all([client.submit(messages.map(({ body }) => ({ body }))), written]);
+    /** Time from the first request sent to the last result written. */
     const seconds = (performance.now() - startedAt) / 1000;
-    const sent = new Map(ids.map((id, index) => [id, messages[index] as DemoMessage]));
-    const answers: Pass['answers'][number][] = [];
+    const sent = new Map(ids.map((id, index) => [id, messages[index]]));
+    const answers: { message: DemoMessage | undefined; result: ScoringResult }[] = [];
     for await (const result of client.collect(ids, { timeoutMs: PATIENCE_MS })) {
-      answers.push({ message: sent.get(result.messageId) as DemoMessage, result });
+      answers.push({ message: sent.get(result.messageId), result });
     }
-    return { answers, seconds };
+    return { ...batching, ...seen, answers, seconds };
   } finally {
     clearTimeout(patience);
     bar.stop();
@@ -151,9 +144,9 @@ const SCORED = z.object({
 
 function render(sent: number, batched: Pass, oneByOne: Pass, columns = Number.POSITIVE_INFINITY): string {
   const { answers } = batched;
-  const digits = answers.flatMap(({ message: { body, digit }, result }) => {
+  const digits = answers.flatMap(({ message, result }) => {
     const got = SCORED.safeParse(result).data?.predictions[0];
-    return got === undefined || digit === undefined ? [] : [{ ...digit, body, result, got }];
+    return got === undefined || message?.digit === undefined ? [] : [{ ...message.digit, ...message, result, got }];
   });
   const right = digits.filter(({ label, got }) => got.label === label).length;
   const errors = answers.flatMap(({ result }) => ('error' in result ? [result.error] : []));

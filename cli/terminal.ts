@@ -82,17 +82,6 @@ export function wrapped(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-interface ProgressBar {
-  readonly isShown: boolean;
-  /**
-   * @param errors number of errors so far. @default none
-   * @param note text after the figure
-   */
-  update(value: number, errors?: number, note?: string): void;
-  /** Removes the bar so that the process can exit. Callers must stop a bar even if an error occurs. */
-  stop(): void;
-}
-
 type Figure = (progress: number, value: number, total: number) => string;
 
 const FIGURES = {
@@ -111,30 +100,32 @@ const MIN_CELLS = 5;
  *
  * @param figure unit of the figure next to the bar
  */
-export function progressBar(
-  title: string,
-  total: number | undefined,
-  figure: keyof typeof FIGURES = 'share',
-): ProgressBar {
-  const canMove = process.stderr.isTTY && process.env.TERM !== 'dumb';
-  if (total === undefined || !canMove) return { isShown: false, update: () => {}, stop: () => {} };
+export function progressBar(title: string, total: number | undefined, figure: keyof typeof FIGURES = 'share') {
+  const isShown = total !== undefined && process.stderr.isTTY && process.env.TERM !== 'dumb';
   const bar = new cliProgress.SingleBar({
     format: formatWith(title, FIGURES[figure]),
     // If the library switched wrapping off, a killed process would leave it off.
     linewrap: true,
     clearOnComplete: true,
   });
-  bar.start(total, 0);
+  if (isShown) bar.start(total, 0);
   return {
-    isShown: true,
-    update: (value, errors = 0, note = '') => bar.update(value, { errors, note }),
-    stop: () => bar.stop(),
+    isShown,
+    /**
+     * @param errors number of errors so far. @default none
+     * @param note text after the figure
+     */
+    update(value: number, errors = 0, note = ''): void {
+      if (isShown) bar.update(value, { errors, note });
+    },
+    /** Removes the bar so that the process can exit. Callers must stop a bar even if an error occurs. */
+    stop: (): void => bar.stop(),
   };
 }
 
 /** Creates a formatter of the bar's line. It uses the terminal's width at each drawing. */
 function formatWith(title: string, figure: Figure): GenericFormatter {
-  return (options, { progress, value, total, startTime, maxWidth }, { errors = 0, note = '' }: BarPayload = {}) => {
+  return (options, { progress, value, total, startTime, maxWidth }, { errors = 0, note = '' } = {}) => {
     // A terminal wraps if its last column is written and more text follows.
     const columns = Math.max(0, maxWidth - 1);
     const seconds = Math.round((Date.now() - startTime) / 1000);
@@ -148,25 +139,15 @@ function formatWith(title: string, figure: Figure): GenericFormatter {
   };
 }
 
-interface BarPayload {
-  readonly errors?: number;
-  readonly note?: string;
-}
-
 function counted(errors: number): string {
   return errors === 0 ? '' : `, ${plural(errors, 'error')}`;
 }
 
-export interface RowsWritten {
+interface RowsWritten {
   readonly rows: number;
   readonly errors: number;
   /** Share of the file that these rows represent, from 0 to 1. Undefined if the file's size is unknown. */
   readonly share: number | undefined;
-}
-
-interface RowProgress {
-  update(written: RowsWritten): void;
-  stop(): void;
 }
 
 const MS_A_LINE = 10_000;
@@ -177,7 +158,7 @@ const MS_A_LINE = 10_000;
  *
  * @param before rows that an earlier run wrote
  */
-export function rowProgress(title: string, isSized: boolean, before: number, stderr: Writable): RowProgress {
+export function rowProgress(title: string, isSized: boolean, before: number, stderr: Writable) {
   const startedAt = performance.now();
   let last: RowsWritten = { rows: before, errors: 0, share: isSized ? 0 : undefined };
   const pace = (): string => {
@@ -194,11 +175,11 @@ export function rowProgress(title: string, isSized: boolean, before: number, std
   }, MS_A_LINE).unref();
   if (bar.isShown) clearInterval(lines);
   return {
-    update(written) {
+    update(written: RowsWritten): void {
       last = written;
       bar.update(written.share ?? 0, written.errors, pace());
     },
-    stop() {
+    stop(): void {
       clearInterval(lines);
       bar.stop();
     },
@@ -224,23 +205,13 @@ const SAME_PRESS_MS = 200;
  */
 const FINISH_LIMIT_MS = 10_000;
 
-/** State after a signal to end the command. */
-interface Interruption {
-  /** Signal that the first SIGINT or SIGTERM aborts. */
-  readonly signal: AbortSignal;
-  /** Returns the exit code of the process after a signal, or undefined before. */
-  exitCode(): number | undefined;
-  /** Declares that nothing is left to finish. The next signal has its default effect. */
-  finished(): void;
-}
-
 /**
  * Lets a command finish its work after the first SIGINT or SIGTERM, for at most `FINISH_LIMIT_MS`. The next signal has
  * its default effect: the kernel ends the process.
  *
  * @param finishing description of the work to finish, printed if it takes a moment
  */
-export function listenForInterruption(finishing: string, onInterrupt: () => void): Interruption {
+export function listenForInterruption(finishing: string, onInterrupt: () => void) {
   const interrupted = new AbortController();
   let exitCode: number | undefined;
   let samePress: NodeJS.Timeout | undefined;
@@ -265,6 +236,7 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     process.stderr.write(`finishing ${finishing}; Ctrl-C again leaves at once\n`);
   };
   for (const name of SIGNALS) process.on(name, listener);
+  /** Declares that nothing is left to finish. The next signal has its default effect. */
   const finished = (): void => {
     clearTimeout(samePress);
     clearTimeout(outOfTime);
@@ -272,7 +244,13 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     // set.
     if (exitCode === undefined) stopListening();
   };
-  return { signal: interrupted.signal, exitCode: () => exitCode, finished };
+  return {
+    /** Signal that the first SIGINT or SIGTERM aborts. */
+    signal: interrupted.signal,
+    /** Returns the exit code of the process after a signal, or undefined before. */
+    exitCode: (): number | undefined => exitCode,
+    finished,
+  };
 }
 
 /**

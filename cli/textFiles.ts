@@ -103,7 +103,8 @@ function targetOf(path: string): Promise<string> {
  */
 export async function refuseMissingFolder(path: string): Promise<void> {
   await stat(dirname(path)).catch((cause) => {
-    if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
+    if (!hasCode(cause, 'ENOENT')) return;
+    throw new Error(`${path}: expected a folder for it, got none at ${dirname(path)}; make that folder`, { cause });
   });
 }
 
@@ -142,10 +143,6 @@ export async function refuseOverwriting(option: string, path: string, read: read
 async function fileAt(path: string): Promise<Stats | undefined> {
   const found = await stat(path).catch(() => undefined);
   return found?.isFile() ? found : undefined;
-}
-
-function noFolder(path: string, cause: unknown): Error {
-  return new Error(`${path}: expected a folder for it, got none at ${dirname(path)}; make that folder`, { cause });
 }
 
 /** Requests file, pipe, or stdin. */

@@ -29,7 +29,7 @@ export async function openHandler(
     [CONFIG_KEYS.requestQueueUrls]: NO_QUEUE,
     [CONFIG_KEYS.resultQueueUrl]: `${NO_QUEUE}-of-results`,
   });
-  const telemetry = { observer: { ...QUIET, microBatch: observe }, outcomes: refuseUnscored, middlewares: [] };
+  const telemetry = { observer: { ...SILENT, microBatch: observe, problem: rethrow }, outcomes: refuseUnscored, middlewares: [] };
   const { scoring } = await compose(config, {
     clients: { sqs: new SQSClient({ region: 'eu-central-1' }), s3: refuse },
     telemetry,
@@ -53,12 +53,9 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
   }
 }
 
-const QUIET = {
-  ...SILENT,
-  problem(error: unknown): never {
-    throw error;
-  },
-};
+function rethrow(error: unknown): never {
+  throw error;
+}
 
 function refuse(): never {
   throw new Error('expected results to go to memory only');

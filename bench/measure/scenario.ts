@@ -1,6 +1,6 @@
 import { openProcesses } from '../harness/processes.ts';
 import { median, takeTurns } from '../harness/turns.ts';
-import type { Repository } from '../workload/modelRepository.ts';
+import { createRepository } from '../workload/modelRepository.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 
 /**
@@ -24,17 +24,26 @@ interface ScenarioTurns {
   readonly provider: string;
 }
 
-export async function measureScenario(
-  scenario: Scenario,
+export async function measureGains(
+  scenarios: readonly Scenario[],
   { maxMessages, rounds, provider }: ScenarioTurns,
-  { directory, addModel }: Repository,
   say: (progress: string) => void,
-): Promise<GainFigures> {
-  await addModel(scenario);
-  const { name } = scenario;
-  const messages = Math.min(scenario.messages, maxMessages);
-  say(`${name}: ${messages} messages in fresh processes`);
-  return measureGains({ modelsDirectory: directory, scenario: name, provider, messages }, rounds);
+): Promise<GainFigures[]> {
+  const repository = await createRepository();
+  const measured: GainFigures[] = [];
+  try {
+    for (const scenario of scenarios) {
+      await repository.addModel(scenario);
+      const { name } = scenario;
+      const messages = Math.min(scenario.messages, maxMessages);
+      say(`${name}: ${messages} messages in fresh processes`);
+      const task = { modelsDirectory: repository.directory, scenario: name, provider, messages };
+      measured.push(await measureCalls(task, rounds));
+    }
+  } finally {
+    await repository.remove();
+  }
+  return measured;
 }
 
 export interface CallTask {
@@ -51,7 +60,7 @@ export type CallTimes = readonly [first: number, second: number];
 
 const CALLS = new URL('../contestants/gainCalls.ts', import.meta.url);
 
-async function measureGains(given: Omit<CallTask, 'contestant'>, rounds: number): Promise<GainFigures> {
+async function measureCalls(given: Omit<CallTask, 'contestant'>, rounds: number): Promise<GainFigures> {
   const processes = await openProcesses();
   const calls = (contestant: CallTask['contestant']) => async (): Promise<CallTimes> => {
     const child = processes.start(CALLS);

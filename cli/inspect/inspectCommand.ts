@@ -104,14 +104,9 @@ async function writeSamples(path: string, { opened }: Inspection, form: Form): P
   }
 }
 
-function sendersFor(
-  sample: Sample | undefined,
-  form: Form,
-  samplesCommand: SamplesCommand,
-  maxInline: number,
-): Senders | undefined {
+function sendersFor(sample: Sample | undefined, form: Form, samplesCommand: SamplesCommand, maxInline: number) {
   const request = sample?.[form];
-  return request === undefined ? undefined : sendersOf(request, (file) => samplesCommand(file, form), maxInline);
+  return request === undefined ? undefined : sendersOf(request, samplesCommand(form), maxInline);
 }
 
 /** Returns the command that writes this model's samples. It ignores the other options of this run. */
@@ -123,8 +118,8 @@ function samplesCommandOf(
     ...(models === OPTIONS.models.default ? [] : ['--models', models]),
     ...(providers === OPTIONS.providers.default ? [] : ['--providers', providers]),
   ];
-  return (file: string, form: Form): string => {
-    const words = [name, ...given, ...(form === 'binary' ? ['--binary'] : []), '--samples', file];
+  return (form: Form): string => {
+    const words = [name, ...given, ...(form === 'binary' ? ['--binary'] : []), '--samples', FILE];
     return ['npx batchscore inspect', ...words.map(quoteForShell)].join(' ');
   };
 }
@@ -347,13 +342,12 @@ const SEND = 'aws sqs send-message --endpoint-url "${REQUEST_QUEUE%/*/*}" --queu
  * REQUEST_QUEUE.
  *
  * @param request JSON text of one line
- * @param samplesCommand returns the command that writes the request as the first line of a file. It is used for long
- * requests.
+ * @param samplesCommand command that writes the request as the first line of `FILE`. It is used for long requests.
  * @param maxInline maximum number of characters of a request that the commands contain
  */
-export function sendersOf(request: string, samplesCommand: (file: string) => string, maxInline: number): Senders {
-  if (Buffer.byteLength(request) > MAX_MESSAGE_BYTES) return tooLarge(samplesCommand(FILE));
-  return request.length <= maxInline ? inline(request) : fromFile(samplesCommand(FILE));
+export function sendersOf(request: string, samplesCommand: string, maxInline: number): Senders {
+  if (Buffer.byteLength(request) > MAX_MESSAGE_BYTES) return tooLarge(samplesCommand);
+  return request.length <= maxInline ? inline(request) : fromFile(samplesCommand);
 }
 
 function inline(request: string): Senders {

@@ -4,7 +4,6 @@ import { isObject } from '../../lambda/core/json.ts';
 import type { RequestInput } from '../../lambda/core/microBatch.ts';
 import {
   axisInModel,
-  type Independence,
   type Model,
   type ModelDescription,
   shapeInModel,
@@ -33,7 +32,7 @@ import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
 import { printable } from '../terminal.ts';
-import { type FileValue, type NotableOperators, notableOperators, type OnnxFile, readOnnxFile } from './onnxFile.ts';
+import { type FileValue, notableOperators, readOnnxFile } from './onnxFile.ts';
 
 /**
  * Opens a model as a host does, with its checks, and runs sample requests.
@@ -42,7 +41,7 @@ import { type FileValue, type NotableOperators, notableOperators, type OnnxFile,
  * @param providers execution providers, first choice first
  * @throws Error if there is no complete ONNX file. If the model cannot be opened, the result contains the error.
  */
-export async function inspectModel(path: string, providers: readonly string[]): Promise<Inspection> {
+export async function inspectModel(path: string, providers: readonly string[]) {
   const location = await locate(path);
   checkModelFile(location.path);
   const { inputs, outputs, operators, ...file } = readOnnxFile(location.path);
@@ -58,9 +57,10 @@ export async function inspectModel(path: string, providers: readonly string[]): 
   };
   try {
     const { hasLengths, ...opened } = await open(location, path, providers, outputs);
-    return { ...found, ...opened, notableOperators: notableOperators(operators, hasLengths) };
+    return { ...found, ...opened, error: undefined, notableOperators: notableOperators(operators, hasLengths) };
   } catch (error) {
-    return { ...found, error: messageOf(error), notableOperators: notableOperators(operators, true) };
+    const notable = notableOperators(operators, true);
+    return { ...found, opened: undefined, error: messageOf(error), notableOperators: notable };
   }
 }
 
@@ -71,6 +71,7 @@ async function open(
   offered: readonly FileValue[],
 ) {
   const warnings: string[] = [];
+  /** Number of rows that were run alone and in a batch at start. 0 if the graph decides. */
   let probes = 0;
   const scorer = await openScorer({
     repository: { path },
@@ -90,10 +91,10 @@ async function open(
   try {
     const model = await scorer.find(undefined, undefined);
     if (isFailure(model)) throw new Error(model.message);
-    const config = readModelConfig(folder);
-    const samples = await sampleRequests(model, scorer.score, await readSampleLines(folder), filePath, config.warmup);
+    const samples = await sampleRequests(model, scorer.score, filePath, folder);
     const { ragged } = model;
     const computed = new Set(model.outputs.map(({ name }) => name));
+    /** Outputs that config.json leaves out. */
     const leftOut = offered.map(({ name }) => name).filter((name) => !computed.has(name));
     return {
       hasLengths: symbolicAxes(model).length > 0,
@@ -111,12 +112,15 @@ function aboutModel(model: ModelDescription) {
   const { independence = 'unknown', sharing, evidence = '' } = model;
   const raggedInputs = inputs.filter((_, index) => ragged?.inputs[index] !== undefined).map(({ name }) => name);
   return {
+    /** Verdict on the independence of rows, from the graph, and its evidence with the node that decides. */
     verdict: independence,
     sharesRuns: sharing !== 'never',
     evidence,
     maxBatchRows,
+    /** Row counts that the model accepts. Empty if it accepts any. */
     allowedSizes,
     ragged: ragged ? { axis: ragged.name, inputs: raggedInputs, allowedSizes: ragged.allowedSizes } : null,
+    /** Axes of any size that requests in a run must share. */
     openAxes: symbolicAxes(model).filter((axis) => axis !== ragged?.name),
     constants,
     hasTransform: takesOwnForm(model),
@@ -140,22 +144,7 @@ function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {
  * Inspection of a model, with the members of `--json`. If the model cannot be opened, it contains the facts of the
  * file.
  */
-export interface Inspection {
-  readonly model: string;
-  readonly version: string;
-  readonly path: string;
-  readonly file: Omit<OnnxFile, 'inputs' | 'outputs' | 'operators'>;
-  readonly nodes: number;
-  readonly operators: OnnxFile['operators'];
-  readonly notableOperators: readonly NotableOperators[];
-  /** Inputs that requests provide. */
-  readonly inputs: readonly Value[];
-  readonly outputs: readonly Value[];
-  /** Undefined if the model cannot be opened. */
-  readonly opened?: Opened | undefined;
-  /** Reason why the model cannot be opened. */
-  readonly error?: string | undefined;
-}
+export type Inspection = Awaited<ReturnType<typeof inspectModel>>;
 
 /** Input or output, with the shape that the model declares. */
 export interface Value extends FileValue {
@@ -164,35 +153,7 @@ export interface Value extends FileValue {
   readonly raggedAxis?: number;
 }
 
-export interface Opened {
-  /** Verdict on the independence of rows, from the graph. */
-  readonly verdict: Independence;
-  readonly sharesRuns: boolean;
-  /** Evidence for the verdict, with the node that decides. */
-  readonly evidence: string;
-  /** Number of rows that were run alone and in a batch at start. 0 if the graph decides. */
-  readonly probes: number;
-  readonly maxBatchRows: number;
-  /** Row counts that the model accepts. Empty if it accepts any. */
-  readonly allowedSizes: readonly number[];
-  readonly ragged: {
-    readonly axis: string;
-    readonly inputs: readonly string[];
-    readonly allowedSizes: readonly number[];
-  } | null;
-  /** Axes of any size that requests in a run must share. */
-  readonly openAxes: readonly string[];
-  readonly constants: readonly string[];
-  /** Outputs that config.json leaves out. */
-  readonly leftOut: readonly string[];
-  readonly hasTransform: boolean;
-  readonly warnings: readonly string[];
-  readonly samples: readonly Sample[];
-  readonly isMadeUp: boolean;
-  readonly noSample?: string | undefined;
-  /** First request that ran without scores. */
-  readonly failed?: FailedRequest | undefined;
-}
+export type Opened = NonNullable<Inspection['opened']>;
 
 /** Request that the model did not answer in each of its forms. */
 export interface FailedRequest {
@@ -213,7 +174,13 @@ export interface Sample {
   readonly answer: SampleResult;
 }
 
-type Samples = Pick<Opened, 'samples' | 'isMadeUp' | 'noSample' | 'failed'>;
+interface Samples {
+  readonly samples: readonly Sample[];
+  readonly isMadeUp: boolean;
+  readonly noSample?: string | undefined;
+  /** First request that ran without scores. */
+  readonly failed?: FailedRequest | undefined;
+}
 
 interface Texts {
   readonly place: string;
@@ -226,17 +193,17 @@ interface Texts {
  * `samples.jsonl`, or are generated if there is none.
  *
  * @param score scores requests of the model
- * @param lines lines of `samples.jsonl`
  * @param path path of the model's file
+ * @param folder folder of its config.json and `samples.jsonl`
  */
 export async function sampleRequests(
   description: ModelDescription,
   score: ScoreBodies,
-  lines: SampleLines,
   path: string,
-  warmUp: ModelConfig['warmup'],
+  folder: string,
 ): Promise<Samples> {
   const { name, version } = description;
+  const lines = await readSampleLines(folder);
   const scoring = createRowScoring({ score, observer: {}, defaults: { model: name, version } });
   const model = notRunHere(description);
   if (lines.lines.length > 0) {
@@ -258,7 +225,7 @@ export async function sampleRequests(
     );
   }
   let first: FailedRequest | undefined;
-  for (const rows of madeUpInputs(model, warmUp)) {
+  for (const rows of madeUpInputs(model, readModelConfig(folder).warmup)) {
     const texts = rows.map((inputs, index) => textsOf(model, inputs, `sample-${index + 1}`, 'a made-up request'));
     const { samples, failed } = await answered(texts, scoring);
     if (samples.length > 0) return { samples, isMadeUp: true };

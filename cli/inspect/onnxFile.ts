@@ -7,21 +7,7 @@ import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
 import { classesOf } from '../../lambda/onnx/zipMaps.ts';
 
 /** Contents of an ONNX file, read without ONNX Runtime. */
-export interface OnnxFile {
-  /** Size of the file, without external weight files. */
-  readonly bytes: number;
-  readonly weights: readonly { readonly file: string; readonly bytes: number }[];
-  /** Exporter, such as `pytorch 2.4.0`. Undefined if the file does not name it. */
-  readonly producer: string | undefined;
-  /** Versions of the operator sets by domain. The domain of ONNX itself is `ai.onnx`. */
-  readonly opsets: Readonly<Record<string, number>>;
-  /** Operators, the most frequent first. They include those in loops, branches and functions. */
-  readonly operators: readonly OperatorUse[];
-  /** Class of each column by output that the file declares as maps. */
-  readonly classes: Readonly<Record<string, readonly (number | string)[]>>;
-  readonly inputs: readonly FileValue[];
-  readonly outputs: readonly FileValue[];
-}
+export type OnnxFile = ReturnType<typeof readOnnxFile>;
 
 interface OperatorUse {
   readonly name: string;
@@ -56,9 +42,10 @@ const SHAPE_DIM = 1;
 const DIM = { value: 1, symbol: 2 } as const;
 
 /** @param path path of a valid ONNX file */
-export function readOnnxFile(path: string): OnnxFile {
+export function readOnnxFile(path: string) {
   const file = openSync(path, 'r');
   try {
+    /** Size of the file, without external weight files. */
     const bytes = fstatSync(file).size;
     const weights = [...externalFiles(file, bytes)].map(([name, min]) => {
       const found = statSync(resolve(dirname(path), name), { throwIfNoEntry: false });
@@ -71,7 +58,7 @@ export function readOnnxFile(path: string): OnnxFile {
   }
 }
 
-function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'outputs'> {
+function readValues(model: Message) {
   const graph = model.message(MODEL.graph);
   const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
   return {
@@ -84,13 +71,14 @@ function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'out
   };
 }
 
+/** Returns the exporter, such as `pytorch 2.4.0`, if the file names it. */
 function producerOf(model: Message): string | undefined {
   const texts = [model.text(MODEL.producer), model.text(MODEL.producerVersion)];
   // CatBoost's version is a report of many lines.
   return texts.filter((text) => text !== '' && !text.includes('\n')).join(' ') || undefined;
 }
 
-function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'classes'> {
+function readOperators(path: string) {
   return withGraph(path, ({ opsets, functions, nodes, allNodes }) => {
     // Without the overload, which the last colon begins.
     const ownNames = new Set(Array.from(functions.keys(), (key) => key.slice(0, key.lastIndexOf(':'))));
@@ -100,8 +88,11 @@ function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators' | 'c
       return { name, domain: domain || ONNX_DOMAIN, count: 1 + others.length, isFunction: ownNames.has(key) };
     });
     return {
+      /** Versions of the operator sets by domain. The domain of ONNX itself is `ai.onnx`. */
       opsets: Object.fromEntries(Array.from(opsets, ([domain, version]) => [domain || ONNX_DOMAIN, version])),
+      /** Operators, the most frequent first. They include those in loops, branches and functions. */
       operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
+      /** Class of each column by output that the file declares as maps. */
       classes: Object.fromEntries(
         nodes.flatMap((node) => (node.operator === 'ZipMap' ? [[node.outputs[0] ?? '', classesOf(node)]] : [])),
       ),
@@ -118,27 +109,15 @@ export interface FileValue {
   readonly shape: readonly (number | string)[] | undefined;
 }
 
-/** Numbers in `TensorProto.DataType`. */
-const ELEMENT_TYPES: Readonly<Record<Datatype, number>> = {
-  FP32: 1,
-  UINT8: 2,
-  INT8: 3,
-  UINT16: 4,
-  INT16: 5,
-  INT32: 6,
-  INT64: 7,
-  BYTES: 8,
-  BOOL: 9,
-  FP16: 10,
-  FP64: 11,
-  UINT32: 12,
-  UINT64: 13,
-};
+/** Datatypes by their number in `TensorProto.DataType`, from 1. */
+const ELEMENT_TYPES: readonly Datatype[] = [
+  ...(['FP32', 'UINT8', 'INT8', 'UINT16', 'INT16', 'INT32', 'INT64'] as const),
+  ...(['BYTES', 'BOOL', 'FP16', 'FP64', 'UINT32', 'UINT64'] as const),
+];
 
 function elementType(number: number | undefined): string {
   if (number === undefined) return 'unknown';
-  const [datatype] = Object.entries(ELEMENT_TYPES).find(([, one]) => one === number) ?? [];
-  return datatype ?? TYPES_NOT_CARRIED[number] ?? `element type ${number}`;
+  return ELEMENT_TYPES[number - 1] ?? TYPES_NOT_CARRIED[number] ?? `element type ${number}`;
 }
 
 function readValue(value: Message): FileValue {
@@ -161,13 +140,7 @@ function sizeOf(dim: Message): number | string {
   return size >= 0 ? size : dim.text(DIM.symbol) || '?';
 }
 
-/** Operators of one kind that affect how a model can be batched, padded or deployed. */
-export interface NotableOperators {
-  readonly names: readonly string[];
-  readonly count: number;
-  readonly why: string;
-}
-
+/** Kind of operators that affect how a model can be batched, padded or deployed. */
 interface Kind {
   readonly is: (operator: OperatorUse) => boolean;
   readonly why: string;
@@ -246,7 +219,7 @@ const KINDS: readonly Kind[] = [
  *
  * @param hasLengths true if requests may differ in size along an axis other than the batch axis
  */
-export function notableOperators(operators: OnnxFile['operators'], hasLengths: boolean): readonly NotableOperators[] {
+export function notableOperators(operators: OnnxFile['operators'], hasLengths: boolean) {
   const kinds = KINDS.filter(({ ofLengths }) => ofLengths !== true || hasLengths);
   const kindOf = new Map(operators.map((operator) => [operator, kinds.find(({ is }) => is(operator))]));
   return kinds.flatMap((kind) => {

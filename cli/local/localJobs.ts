@@ -32,14 +32,7 @@ interface LocalJobsOptions {
   readonly announce: Announce;
 }
 
-export interface LocalJobs {
-  /** Addresses for jobs, with the names of the client's options as keys. */
-  readonly whereabouts: Readonly<Record<string, string>>;
-  /** Returns the status of the latest jobs, the newest last, with the rows so far of those that run. */
-  newest(): Promise<LocalJobStatus[]>;
-  cancel: Jobs['cancel'];
-  stop(): Promise<void>;
-}
+export type LocalJobs = Awaited<ReturnType<typeof startLocalJobs>>;
 
 interface LocalJobStatus extends JobStatus {
   readonly rowsPerSecond?: number;
@@ -54,7 +47,7 @@ const MIB = 1024 * 1024;
 const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsPieceBytes]: MIB };
 
 /** Starts the functions and the state machine of jobs in this process. */
-export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJobs> {
+export async function startLocalJobs(options: LocalJobsOptions) {
   const { s3, region, onObject, say } = options;
   await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
   const progress = createProgress();
@@ -64,11 +57,9 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
     score: calls.score,
     control: (event) => control(event),
     storage: createJobStorage({ s3, bucket: BUCKET }),
-    onEnd(name, how) {
-      say(ending(name, how));
-      const detail = states.newest(Number.POSITIVE_INFINITY).find((one) => one.name === name);
-      const told = detail && control({ detail });
-      told?.catch((error: unknown) => say(`job ${name}: no event: ${messageOf(error)}`));
+    onEnd(detail, how) {
+      say(ending(detail.name, how));
+      control({ detail }).catch((error: unknown) => say(`job ${detail.name}: no event: ${messageOf(error)}`));
     },
   });
   const control = createControl(options, states);
@@ -82,16 +73,18 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
     told.catch((error: unknown) => say(`${key}: no job: ${messageOf(error)}`));
   });
   return {
+    /** Addresses for jobs, with the names of the client's options as keys. */
     whereabouts: {
-      jobStateMachine: states.stateMachineArn,
+      jobStateMachine: stateMachineArn,
       jobBucket: BUCKET,
       jobInputPrefix: JOB_PREFIXES.input,
       jobOutputPrefix: JOB_PREFIXES.output,
       sfnEndpoint: states.endpoint,
     },
+    /** Returns the status of the latest jobs, the newest last, with the rows so far of those that run. */
     newest: createNewest(states, client, progress),
     cancel: client.cancel,
-    async stop() {
+    async stop(): Promise<void> {
       sfn.destroy();
       await states.stop();
       await calls.finish();
@@ -100,7 +93,7 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
 }
 
 /** Creates a function that returns the newest jobs. It asks for the status of an ended job only once. */
-function createNewest(states: LocalStates, { status }: Jobs, progress: Progress): LocalJobs['newest'] {
+function createNewest(states: LocalStates, { status }: Jobs, progress: Progress): () => Promise<LocalJobStatus[]> {
   const ended = new Map<string, JobStatus>();
   return () => {
     // A resumed job has several executions.
@@ -199,7 +192,7 @@ function createControl({ s3, say, announce }: LocalJobsOptions, states: LocalSta
         return isNew;
       },
     },
-    describe: async (arn) => states.newest(Number.POSITIVE_INFINITY).find((one) => one.executionArn === arn) ?? {},
+    describe: async (arn) => states.describe(arn) ?? {},
     announce,
     bucket: BUCKET,
     inputPrefix: JOB_PREFIXES.input,

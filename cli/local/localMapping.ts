@@ -46,12 +46,7 @@ export interface EventSourceMappingOptions extends GatherLimits {
   clock?: Clock;
 }
 
-export interface EventSourceMapping {
-  /**
-   * Stops receiving, invokes the handler with the gathered records, and resolves when every invocation is acknowledged.
-   */
-  stop(): Promise<void>;
-}
+export type EventSourceMapping = ReturnType<typeof startEventSourceMapping>;
 
 /** Maximum time of one poll, and therefore of a stop on an idle queue. */
 const POLL_SECONDS = 1;
@@ -64,7 +59,7 @@ const NEVER = new AbortController().signal;
  * @throws Error for settings that AWS rejects
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
-export function startEventSourceMapping(options: EventSourceMappingOptions): EventSourceMapping {
+export function startEventSourceMapping(options: EventSourceMappingOptions) {
   refuseInvalidLimits(options);
   const report: Report = (what, cause) => options.onError(new Error(`${what}: ${messageOf(cause)}`, { cause }));
   const acknowledge = createAcknowledger({
@@ -80,7 +75,10 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
   );
   const slots = sources.map((source) => mapBatches(source, acknowledge, report, options));
   return {
-    stop: async () => {
+    /**
+     * Stops receiving, invokes the handler with the gathered records, and resolves when every invocation is acknowledged.
+     */
+    stop: async (): Promise<void> => {
       await Promise.all(sources.map((source) => source.stop()));
       await Promise.all(slots);
     },
@@ -167,12 +165,7 @@ interface BatchSourceOptions extends GatherLimits {
   clock?: Clock;
 }
 
-export interface BatchSource {
-  /** Returns the next closed batch, or undefined if the source is stopped and empty. */
-  next(): Promise<Batch | undefined>;
-  /** Stops polling and closes the open batch. Closed batches remain available. */
-  stop(): Promise<void>;
-}
+export type BatchSource = ReturnType<typeof createBatchSource>;
 
 const MAX_POLLS = 8;
 const PAUSE_AFTER_ERROR_MS = 1000;
@@ -181,12 +174,7 @@ const PAUSE_AFTER_ERROR_MS = 1000;
  * Receives records and gathers them into batches for one taker. With a window, it gathers one batch ahead while the
  * taker is busy. Without a window, messages stay on the queue meanwhile, so that they are received together.
  */
-export function createBatchSource({
-  receive,
-  onError,
-  clock = SYSTEM_CLOCK,
-  ...limits
-}: BatchSourceOptions): BatchSource {
+export function createBatchSource({ receive, onError, clock = SYSTEM_CLOCK, ...limits }: BatchSourceOptions) {
   const { batchSize, windowSeconds } = limits;
   const closed: Batch[] = [];
   let taker: ((batch: Batch | undefined) => void) | undefined;
@@ -212,14 +200,16 @@ export function createBatchSource({
     clock,
   });
   return {
+    /** Returns the next closed batch, or undefined if the source is stopped and empty. */
     next: () =>
-      new Promise((resolve) => {
+      new Promise<Batch | undefined>((resolve) => {
         const batch = closed.shift();
         if (batch !== undefined || stopped) resolve(batch);
         else taker = resolve;
         poller.poll();
       }),
-    async stop() {
+    /** Stops polling and closes the open batch. Closed batches remain available. */
+    async stop(): Promise<void> {
       await poller.stop();
       gather.flush();
       stopped = true;
@@ -256,7 +246,7 @@ export async function invokeOnce(records: readonly SQSRecord[], options: Invocat
   const timeout = Promise.withResolvers<never>();
   const cancelTimeout = clock.after(timeoutMs, () => timeout.reject(timedOut()));
   try {
-    const context = createLambdaContext(deadline, { region, now: clock.now });
+    const context = createLambdaContext(deadline, region, clock.now);
     const response = await Promise.race([invoke({ Records: [...records] }, context), timeout.promise]);
     // A handler that blocks the event loop also prevents the timer from firing.
     if (clock.now() > deadline) throw timedOut();

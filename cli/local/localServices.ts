@@ -1,22 +1,20 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
+import { CreateTableCommand, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import * as z from 'zod';
 import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
-import type { Clients } from '../../lambda/aws/storeEntries.ts';
 import { hasCode } from '../../lambda/core/failure.ts';
-import { isObject } from '../../lambda/core/json.ts';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
-export interface LocalServicesOptions {
-  /** TCP port on 127.0.0.1. 0 picks a free one. */
+interface LocalQueueOptions {
+  /** TCP port on 127.0.0.1, 0–65535. 0 picks a free one. */
   readonly port: number;
   /** Number of request queues, each with its event source mapping. @default 1 */
   readonly shards?: number | undefined;
@@ -24,85 +22,76 @@ export interface LocalServicesOptions {
   readonly urgent?: boolean | undefined;
   /** Number of result queues besides the first, one for each client. @default 0 */
   readonly clients?: number | undefined;
+  /** Time that a received request stays hidden, in seconds, 0–43,200. */
+  readonly visibilityTimeoutSeconds: number;
+  /** Receives after which a request moves to the dead-letter queue, at least 1. */
+  readonly maxReceiveCount: number;
+}
+
+export interface LocalServicesOptions extends Omit<LocalQueueOptions, 'visibilityTimeoutSeconds' | 'maxReceiveCount'> {
   /** Stores for results. @default only the queue */
   readonly stores?: readonly string[] | undefined;
 }
 
-/** Servers in this process that replace AWS. They keep everything in memory. */
-export interface LocalServices {
-  readonly queues: LocalQueues;
-  readonly buckets: { readonly resultBucket: string; readonly payloadBucket: string; readonly endpoint: string };
-  /** Undefined if results do not go to a table. */
-  readonly table: LocalTable | undefined;
-  readonly clients: Omit<Clients, 's3'> & { readonly sqs: SQSClient; readonly s3: () => S3Client };
-  /** `BATCHSCORE_…` variables with the addresses. */
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  stop(): Promise<void>;
-}
+export type LocalServices = Awaited<ReturnType<typeof startLocalServices>>;
 
 export const LOCAL_TIMEOUT_SECONDS = 30;
 /** Six function timeouts, as AWS recommends. */
 const VISIBILITY_TIMEOUT_SECONDS = 6 * LOCAL_TIMEOUT_SECONDS;
 
-/** Registers a cleanup. Cleanups run in reverse order. */
-type OnStop = (cleanup: () => Promise<void> | void) => void;
+type Cleanups = (() => Promise<void> | void)[];
 
-/** @throws Error if the port is taken */
-export async function startLocalServices(options: LocalServicesOptions): Promise<LocalServices> {
-  const cleanups: Parameters<OnStop>[0][] = [];
+/** Starts servers in this process that replace AWS. They keep everything in memory. @throws Error if the port is taken */
+export async function startLocalServices(options: LocalServicesOptions) {
+  const cleanups: Cleanups = [];
   const stop = async (): Promise<void> => {
     for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
   };
   try {
-    return { ...(await start(options, (cleanup) => void cleanups.push(cleanup))), stop };
+    return { ...(await start(options, cleanups)), stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-async function start(
-  { port, shards, urgent, clients, stores = ['queue'] }: LocalServicesOptions,
-  onStop: OnStop,
-): Promise<Omit<LocalServices, 'stop'>> {
+async function start({ stores = ['queue'], ...asked }: LocalServicesOptions, cleanups: Cleanups) {
   const queues = await startLocalQueues({
-    port,
-    shards,
-    urgent,
-    clients,
+    ...asked,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
     maxReceiveCount: MAX_RECEIVES,
   });
-  onStop(queues.stop);
+  cleanups.push(queues.stop);
   const { endpoint, region } = queues;
   const sqs = localSqsClient(queues);
-  onStop(() => sqs.destroy());
+  cleanups.push(() => sqs.destroy());
   const s3 = localBucketClient(endpoint, region);
-  onStop(() => s3.destroy());
+  cleanups.push(() => s3.destroy());
   for (const Bucket of Object.values(BUCKETS)) await s3.send(new CreateBucketCommand({ Bucket }));
-  const dynamodb = stores.includes('table') ? await startLocalTable(onStop) : undefined;
-  const environment = {
-    [CONFIG_KEYS.results]: stores.join(','),
-    [CONFIG_KEYS.requestQueueUrls]: urlsOf(queues),
-    [CONFIG_KEYS.urgentQueueUrl]: queues.urgentQueue?.queueUrl,
-    [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
-    [CONFIG_KEYS.clientQueueUrls]: queues.clientQueueUrls.join(',') || undefined,
-    [CONFIG_KEYS.resultTable]: dynamodb?.table.tableName,
-    [CONFIG_KEYS.resultBucket]: BUCKETS.resultBucket,
-    [CONFIG_KEYS.resultPrefix]: undefined,
-    [CONFIG_KEYS.payloadBucket]: BUCKETS.payloadBucket,
-    [CONFIG_KEYS.payloadPrefix]: undefined,
-    [CONFIG_KEYS.captureBucket]: BUCKETS.payloadBucket,
-    [CONFIG_KEYS.capturePrefix]: undefined,
-    [CONFIG_KEYS.eventsArn]: undefined,
-    [CONFIG_KEYS.maxReceiveCount]: String(MAX_RECEIVES),
-  };
+  const dynamodb = stores.includes('table') ? await startLocalTable(cleanups) : undefined;
   return {
     queues,
     buckets: { ...BUCKETS, endpoint },
+    /** Undefined if results do not go to a table. */
     table: dynamodb?.table,
     clients: { sqs, s3: () => s3, dynamodb: dynamodb?.client },
-    environment,
+    /** `BATCHSCORE_…` variables with the addresses. */
+    environment: {
+      [CONFIG_KEYS.results]: stores.join(','),
+      [CONFIG_KEYS.requestQueueUrls]: urlsOf(queues),
+      [CONFIG_KEYS.urgentQueueUrl]: queues.urgentQueue?.queueUrl,
+      [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
+      [CONFIG_KEYS.clientQueueUrls]: queues.clientQueueUrls.join(',') || undefined,
+      [CONFIG_KEYS.resultTable]: dynamodb?.table.tableName,
+      [CONFIG_KEYS.resultBucket]: BUCKETS.resultBucket,
+      [CONFIG_KEYS.resultPrefix]: undefined,
+      [CONFIG_KEYS.payloadBucket]: BUCKETS.payloadBucket,
+      [CONFIG_KEYS.payloadPrefix]: undefined,
+      [CONFIG_KEYS.captureBucket]: BUCKETS.payloadBucket,
+      [CONFIG_KEYS.capturePrefix]: undefined,
+      [CONFIG_KEYS.eventsArn]: undefined,
+      [CONFIG_KEYS.maxReceiveCount]: String(MAX_RECEIVES),
+    } as Readonly<Record<string, string | undefined>>,
   };
 }
 
@@ -157,43 +146,7 @@ export function workerCommand({ queues, buckets, table, environment }: Whereabou
 
 type FauxServer = ReturnType<typeof buildApp>;
 
-interface LocalQueueOptions {
-  /** TCP port of the queue server, 0–65535. 0 picks a free one. */
-  port: number;
-  /** Number of request queues, at least 1. @default 1 */
-  shards?: number | undefined;
-  /** True to have a queue for urgent requests. @default false */
-  urgent?: boolean | undefined;
-  /** Number of result queues besides the first, one for each client. @default 0 */
-  clients?: number | undefined;
-  /** Time that a received request stays hidden, in seconds, 0–43,200. */
-  visibilityTimeoutSeconds: number;
-  /** Receives after which a request moves to the dead-letter queue, at least 1. */
-  maxReceiveCount: number;
-}
-
-interface LocalQueue {
-  readonly queueUrl: string;
-  readonly queueArn: string;
-}
-
-export interface LocalQueues {
-  /** `http://127.0.0.1:PORT`, the endpoint for SQS clients. */
-  endpoint: string;
-  region: string;
-  /** Request queues, one for each shard. */
-  requestQueues: readonly LocalQueue[];
-  urgentQueue: LocalQueue | undefined;
-  requestQueueUrl: string;
-  requestQueueArn: string;
-  resultQueueUrl: string;
-  clientQueueUrls: readonly string[];
-  deadLetterQueueUrl: string;
-  /** Registers a listener for every object that is put into a bucket of the server. */
-  onObject(listener: (bucket: string, key: string) => void): void;
-  /** Stops the server. The contents of its queues are lost. */
-  stop(): Promise<void>;
-}
+export type LocalQueues = Awaited<ReturnType<typeof startLocalQueues>>;
 
 const REGION = 'us-east-1';
 const ACCOUNT = '000000000000';
@@ -207,7 +160,7 @@ const DEAD_LETTERS = 'batchscore-dead-letters';
  *
  * @throws Error if the port is taken. The message names it and what to do.
  */
-export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
+export async function startLocalQueues(options: LocalQueueOptions) {
   const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
     shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
   );
@@ -225,10 +178,12 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     await server.close();
     throw error;
   }
-  const placeOf = (name: string): LocalQueue => ({ queueUrl: queueUrl(endpoint, name), queueArn: queueArn(name) });
+  const placeOf = (name: string) => ({ queueUrl: queueUrl(endpoint, name), queueArn: queueArn(name) });
   return {
+    /** `http://127.0.0.1:PORT`, the endpoint for SQS clients. */
     endpoint,
     region: REGION,
+    /** Request queues, one for each shard. */
     requestQueues: names.map(placeOf),
     urgentQueue: options.urgent === true ? placeOf(URGENT) : undefined,
     requestQueueUrl: queueUrl(endpoint, REQUESTS),
@@ -236,8 +191,10 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     resultQueueUrl: queueUrl(endpoint, RESULTS),
     clientQueueUrls: results.map((name) => queueUrl(endpoint, name)),
     deadLetterQueueUrl: queueUrl(endpoint, DEAD_LETTERS),
+    /** Registers a listener for every object that is put into a bucket of the server. */
     onObject,
-    stop: () => server.close(),
+    /** Stops the server. The contents of its queues are lost. */
+    stop: async (): Promise<void> => server.close(),
   };
 }
 
@@ -329,27 +286,17 @@ function takeObjectsOfAnySize(server: FauxServer): void {
   });
 }
 
-interface LocalTable {
-  /** `http://127.0.0.1:PORT`, the endpoint for DynamoDB clients. */
-  readonly endpoint: string;
-  readonly tableName: string;
-}
-
 const TABLE = 'batchscore-results';
 
 /** Starts a DynamoDB server in memory on a free port of 127.0.0.1, and creates the result table. */
-async function startLocalTable(
-  onStop: OnStop,
-): Promise<{ readonly table: LocalTable; readonly client: DynamoDBClient }> {
+async function startLocalTable(cleanups: Cleanups) {
   const { default: dynalite } = await import('dynalite');
   const server = dynalite({ createTableMs: 0 });
   refuseForeignCallers(server);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onStop(() => new Promise((resolve) => void server.close(() => resolve())));
-  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url: endpoint } = await serveOnLoopback(server);
+  cleanups.push(() => new Promise((resolve) => void server.close(() => resolve())));
   const client = createDynamoDbClient(HOST_PATIENCE, { endpoint, region: REGION, credentials });
-  onStop(() => client.destroy());
+  cleanups.push(() => client.destroy());
   await client.send(
     new CreateTableCommand({
       TableName: TABLE,
@@ -360,6 +307,20 @@ async function startLocalTable(
   );
   await waitUntilTableExists({ client, maxWaitTime: 10, minDelay: 0.05, maxDelay: 0.5 }, { TableName: TABLE });
   return { table: { endpoint, tableName: TABLE }, client };
+}
+
+/** Makes a server listen on 127.0.0.1. @param port 0 picks a free one */
+export async function serveOnLoopback(server: Server, port = 0) {
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async close(): Promise<void> {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
 }
 
 /** Host names that always mean this machine, for every resolver. */
@@ -422,24 +383,37 @@ function putsObject(method: string, query: URLSearchParams): boolean {
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
 const REFUSED_BY_SQS = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
 const MAX_ATTRIBUTES = 10;
-const GROUP = /^[!-~]{1,128}$/;
+const ATTRIBUTE = z
+  .object({ StringValue: z.string().optional(), BinaryValue: z.string().optional() })
+  .refine((value) => value.StringValue || value.BinaryValue, 'must contain a non-empty message attribute value');
+const GROUP = z
+  .string()
+  .regex(/^[!-~]{1,128}$/, 'can only include alphanumeric and punctuation characters. 1 to 128 in length')
+  .optional();
+const MESSAGE = z.object({
+  MessageBody: z.string().min(1, 'must be in the request'),
+  MessageAttributes: z
+    .record(z.string(), ATTRIBUTE)
+    .refine((all) => Object.keys(all).length <= MAX_ATTRIBUTES, `exceeds the allowed maximum [${MAX_ATTRIBUTES}]`)
+    .optional(),
+  MessageGroupId: GROUP,
+  MessageDeduplicationId: GROUP,
+});
+const MESSAGE_ON_STANDARD_QUEUE = MESSAGE.extend({
+  MessageDeduplicationId: z.never('is not valid for this queue type').optional(),
+});
+const SENT = z.object({ QueueUrl: z.string(), Entries: z.array(z.unknown()).optional() });
 /**
  * Receipt handle of SQS: a UUID as base64. Extended Clients put text with hyphens before a handle and remove it again.
  */
 const HANDLE = /^[A-Za-z0-9+/]{48}$/;
-
-const SENT = z.object({
-  MessageBody: z.string().default(''),
-  MessageAttributes: z
-    .record(z.string(), z.object({ StringValue: z.string().optional(), BinaryValue: z.string().optional() }))
-    .default({}),
-  MessageGroupId: z.string().optional(),
-  MessageDeduplicationId: z.string().optional(),
-});
-const SENT_TOGETHER = z.object({ QueueUrl: z.string().default(''), Entries: z.array(SENT) });
 const WITH_HANDLE = z.looseObject({ Id: z.string().optional(), ReceiptHandle: z.string() });
 const HANDLES_TOGETHER = z.looseObject({ Entries: z.array(WITH_HANDLE) });
 const RECEIVED = z.looseObject({ Messages: z.array(WITH_HANDLE) });
+const BATCH_ANSWER = z.looseObject({
+  Successful: z.array(z.looseObject({ Id: z.string() })),
+  Failed: z.array(z.unknown()),
+});
 
 /**
  * Makes fauxqs accept and refuse the same messages as SQS. Receipt handles look like those of SQS, and invalid ones are
@@ -451,32 +425,41 @@ async function beAsStrictAsSqs(server: FauxServer): Promise<void> {
     new URL('sqs/sqsTypes.js', import.meta.resolve('fauxqs')).href
   );
   types.INVALID_MESSAGE_BODY_CHAR.test = (text) => REFUSED_BY_SQS.test(text);
-  const invalidHandles = new WeakMap<object, readonly (string | undefined)[]>();
+  const refused = new WeakMap<object, readonly (string | undefined)[]>();
   server.addHook('preHandler', async (request, reply) => {
     const operation = operationOf(request);
     if (operation === undefined) return;
-    const refused = refusedMessage(operation, request.body);
-    if (refused !== undefined) return reply.status(400).send(sqsError(...refused));
+    const refusal = refusedMessage(operation, request.body);
+    if (refusal !== undefined) return reply.status(400).send(refusal);
     const entries = HANDLES_TOGETHER.safeParse(request.body).data?.Entries;
     const single = WITH_HANDLE.safeParse(request.body).data;
     const invalid = (entries ?? [single]).filter((entry) => entry !== undefined && !HANDLE.test(entry.ReceiptHandle));
-    if (single !== undefined && invalid.length > 0) return reply.status(400).send(sqsError(...INVALID_HANDLE));
-    invalidHandles.set(
-      request,
-      invalid.map((entry) => entry?.Id),
-    );
-    const decoded = <E extends { ReceiptHandle: string }>(entry: E): E => {
-      return { ...entry, ReceiptHandle: Buffer.from(entry.ReceiptHandle, 'base64').toString() };
-    };
-    if (single !== undefined) request.body = decoded(single);
-    if (entries !== undefined) request.body = { ...Object(request.body), Entries: entries.map(decoded) };
+    const [first] = invalid;
+    if (first !== undefined && first === single) return reply.status(400).send(sqsError(...INVALID_HANDLE));
+    if (first !== undefined)
+      refused.set(
+        request,
+        invalid.map((entry) => entry?.Id),
+      );
+    if (single !== undefined) request.body = withHandle(single, 'base64', 'utf8');
+    const decoded = entries?.map((entry) => withHandle(entry, 'base64', 'utf8'));
+    if (decoded !== undefined) request.body = { ...Object(request.body), Entries: decoded };
   });
   server.addHook('preSerialization', async (request, _reply, answer) => {
     if (operationOf(request) === undefined) return answer;
     const received = RECEIVED.safeParse(answer).data;
-    if (received !== undefined) return { ...received, Messages: received.Messages.map(withHandleOfSqs) };
-    const invalid = invalidHandles.get(request) ?? [];
-    return invalid.length === 0 ? answer : withFailed(answer, invalid);
+    if (received !== undefined) {
+      return { ...received, Messages: received.Messages.map((message) => withHandle(message, 'utf8', 'base64')) };
+    }
+    const [ids, answered] = [refused.get(request), BATCH_ANSWER.safeParse(answer).data];
+    if (ids === undefined || answered === undefined) return answer;
+    const [Code, Message] = INVALID_HANDLE;
+    const Failed = ids.map((Id) => ({ Id, SenderFault: true, Code, Message }));
+    return {
+      ...answered,
+      Successful: answered.Successful.filter(({ Id }) => !ids.includes(Id)),
+      Failed: [...answered.Failed, ...Failed],
+    };
   });
 }
 
@@ -485,75 +468,29 @@ function operationOf({ headers }: { readonly headers: IncomingHttpHeaders }): st
   return /^AmazonSQS\.(\w+)$/.exec(String(headers['x-amz-target']))?.[1];
 }
 
-type SqsRefusal = readonly [code: string, message: string];
-
-const INVALID_HANDLE: SqsRefusal = [
-  'ReceiptHandleIsInvalid',
-  'The input receipt handle is not a valid receipt handle.',
-];
+const INVALID_HANDLE = ['ReceiptHandleIsInvalid', 'The input receipt handle is not a valid receipt handle.'] as const;
 
 /**
- * Returns the reason why SQS refuses a call that sends messages. One invalid message causes the whole call to be
+ * Returns the error with which SQS refuses a call that sends messages. One invalid message causes the whole call to be
  * refused.
  */
-function refusedMessage(operation: string, body: unknown): SqsRefusal | undefined {
-  const sent = operation === 'SendMessage' ? [SENT.safeParse(body).data] : undefined;
-  const together = operation === 'SendMessageBatch' ? SENT_TOGETHER.safeParse(body).data?.Entries : undefined;
-  const isFifo = isObject(body) && String(body.QueueUrl).endsWith('.fifo');
-  for (const message of sent ?? together ?? []) {
-    const refused = message && refusalOf(message, isFifo);
-    if (refused !== undefined) return refused;
-  }
-  return undefined;
-}
-
-function refusalOf(message: z.infer<typeof SENT>, isFifo: boolean): SqsRefusal | undefined {
-  const { MessageBody, MessageAttributes, MessageGroupId, MessageDeduplicationId } = message;
-  if (MessageBody === '') return ['MissingParameter', 'The request must contain the parameter MessageBody.'];
-  const attributes = Object.entries(MessageAttributes);
-  if (attributes.length > MAX_ATTRIBUTES) {
-    const reason = `Number of message attributes [${attributes.length}] exceeds the allowed maximum [${MAX_ATTRIBUTES}].`;
-    return ['InvalidParameterValue', reason];
-  }
-  const empty = attributes.find(([, { StringValue, BinaryValue }]) => !StringValue && !BinaryValue);
-  if (empty !== undefined) {
-    return [
-      'InvalidParameterValue',
-      `The message attribute '${empty[0]}' must contain a non-empty message attribute value.`,
-    ];
-  }
-  for (const [name, value] of Object.entries({ MessageGroupId, MessageDeduplicationId })) {
-    if (value === undefined || GROUP.test(value)) continue;
-    const rule = `${name} can only include alphanumeric and punctuation characters. 1 to 128 in length.`;
-    return ['InvalidParameterValue', `Value ${value} for parameter ${name} is invalid. Reason: ${rule}`];
-  }
-  if (isFifo || MessageDeduplicationId === undefined) return undefined;
-  const rule = 'The request includes a parameter that is not valid for this queue type.';
-  return [
-    'InvalidParameterValue',
-    `Value ${MessageDeduplicationId} for parameter MessageDeduplicationId is invalid. Reason: ${rule}`,
-  ];
+function refusedMessage(operation: string, body: unknown): object | undefined {
+  const { data } = SENT.safeParse(body);
+  if (data === undefined || !['SendMessage', 'SendMessageBatch'].includes(operation)) return undefined;
+  const schema = data.QueueUrl.endsWith('.fifo') ? MESSAGE : MESSAGE_ON_STANDARD_QUEUE;
+  const [issue] = (data.Entries ?? [body]).flatMap((message) => schema.safeParse(message).error?.issues ?? []);
+  if (issue === undefined) return undefined;
+  const [name] = issue.path;
+  return sqsError(
+    name === 'MessageBody' ? 'MissingParameter' : 'InvalidParameterValue',
+    `The parameter ${issue.path.join('.')} is invalid. Reason: ${String(name)} ${issue.message}.`,
+  );
 }
 
 function sqsError(code: string, message: string): object {
   return { __type: `com.amazonaws.sqs#${code}`, message };
 }
 
-function withHandleOfSqs<M extends { readonly ReceiptHandle: string }>(message: M): M {
-  return { ...message, ReceiptHandle: Buffer.from(message.ReceiptHandle).toString('base64') };
-}
-
-const BATCH_ANSWER = z.looseObject({
-  Successful: z.array(z.looseObject({ Id: z.string() })).default([]),
-  Failed: z.array(z.looseObject({ Id: z.string() })).default([]),
-});
-
-/** Returns a batch response in which the entries with these IDs fail because of their receipt handles. */
-function withFailed(answer: unknown, ids: readonly (string | undefined)[]): unknown {
-  const { data } = BATCH_ANSWER.safeParse(answer);
-  if (data === undefined) return answer;
-  const others = <E extends { Id: string }>(entries: readonly E[]) => entries.filter(({ Id }) => !ids.includes(Id));
-  const [Code, Message] = INVALID_HANDLE;
-  const Failed = [...others(data.Failed), ...ids.map((Id) => ({ Id, SenderFault: true, Code, Message }))];
-  return { ...data, Successful: others(data.Successful), Failed };
+function withHandle<M extends { ReceiptHandle: string }>(message: M, from: BufferEncoding, to: BufferEncoding): M {
+  return { ...message, ReceiptHandle: Buffer.from(message.ReceiptHandle, from).toString(to) };
 }

@@ -1,4 +1,3 @@
-import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Announce } from '../../lambda/aws/announce.ts';
 import { createS3Client } from '../../lambda/aws/awsClients.ts';
 import { fetchModels } from '../../lambda/aws/fetchModels.ts';
@@ -8,7 +7,7 @@ import { withoutWindow } from '../../lambda/core/limits.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
-import { type Config, loadConfig } from '../../lambda/hosts/config.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { Scorer } from '../../lambda/scorer/scorer.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -61,24 +60,13 @@ export interface Batching {
  * Complete batchscore deployment on one machine: the queues, the real handler, and local versions of the AWS services
  * between them.
  */
-export interface LocalStack extends Omit<LocalServices, 'clients'> {
-  readonly sqs: SQSClient;
-  readonly config: Config;
-  readonly scorer: Scorer;
-  /** Loads the models again, and serves them as soon as they are loaded. @throws Error if none can be served */
-  reload(): Promise<void>;
-  /** Addresses for jobs, with the names of the client's options as keys. Undefined if jobs are off. */
-  readonly jobs: Readonly<Record<string, string>> | undefined;
-  readonly jobControl: Pick<LocalJobs, 'newest' | 'cancel'> | undefined;
-  /** Starts an event source mapping for each shard, and one without a window for urgent requests. */
-  startMapping(batching: Batching): EventSourceMapping;
-}
+export type LocalStack = Awaited<ReturnType<typeof startLocalStack>>;
 
 /** Minimum that AWS allows. */
 export const MAXIMUM_CONCURRENCY = 2;
 
 /** @throws Error if the port is taken, a setting is wrong, or a model is missing or broken */
-export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
+export async function startLocalStack(options: LocalStackOptions) {
   const services = await startLocalServices(options);
   try {
     return await withFunction(services, options);
@@ -88,7 +76,7 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
   }
 }
 
-async function withFunction(services: LocalServices, options: LocalStackOptions): Promise<LocalStack> {
+async function withFunction(services: LocalServices, options: LocalStackOptions) {
   const { clients, queues, ...places } = services;
   const { environment, telemetry, warn, warnOfModels = warn, through, announce = async () => {} } = options;
   const config = loadConfig(environmentOf(services, options));
@@ -121,10 +109,13 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
     sqs: clients.sqs,
     config,
     scorer,
+    /** Loads the models again, and serves them as soon as they are loaded. @throws Error if none can be served */
     reload: async () => void (await Promise.all([reload(), urgent?.reload()])),
+    /** Addresses for jobs, with the names of the client's options as keys. Undefined if jobs are off. */
     jobs: jobs?.whereabouts,
     jobControl: jobs,
-    startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) {
+    /** Starts an event source mapping for each shard, and one without a window for urgent requests. */
+    startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }: Batching): EventSourceMapping {
       const common = {
         ...batching,
         sqs: clients.sqs,
@@ -142,7 +133,7 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
       }
       return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };
     },
-    async stop() {
+    async stop(): Promise<void> {
       await jobs?.stop();
       await Promise.all([scorer.close(), urgent?.scorer.close()]);
       await services.stop();

@@ -1,12 +1,10 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import * as z from 'zod';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
 import { JOB_START, type JobStart } from '../../lambda/jobs/jobTypes.ts';
-import { refuseForeignCallers } from './localServices.ts';
+import { refuseForeignCallers, serveOnLoopback } from './localServices.ts';
 import { type Ended, type JobCalls, runJob } from './runJob.ts';
 
 /*
@@ -14,24 +12,15 @@ import { type Ended, type JobCalls, runJob } from './runJob.ts';
  * machine.
  */
 
-export interface LocalStates {
-  readonly stateMachineArn: string;
-  /** `http://127.0.0.1:PORT`, the endpoint for Step Functions clients. */
-  readonly endpoint: string;
-  /** Starts an execution unless the name is in use or was used. @returns true if it started */
-  start(name: string, input: string): boolean;
-  /** Returns the latest executions, the newest last. */
-  newest(max: number): readonly Execution['described'][];
-  stop(): Promise<void>;
-}
+export type LocalStates = Awaited<ReturnType<typeof startLocalStates>>;
 
 interface LocalStatesOptions extends JobCalls {
   readonly region: string;
-  readonly onEnd: (name: string, how: Ended) => void;
+  readonly onEnd: (execution: Described, how: Ended) => void;
 }
 
 /** Starts the server on a free port of 127.0.0.1. It keeps ended executions until it stops. */
-export async function startLocalStates(options: LocalStatesOptions): Promise<LocalStates> {
+export async function startLocalStates(options: LocalStatesOptions) {
   const executions = createExecutions(options);
   const server = createServer(async (request, response) => {
     const target = String(request.headers['x-amz-target']).replace('AWSStepFunctions.', '');
@@ -44,18 +33,18 @@ export async function startLocalStates(options: LocalStatesOptions): Promise<Loc
     response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(body));
   });
   refuseForeignCallers(server);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { url, close } = await serveOnLoopback(server);
   return {
     stateMachineArn: executions.stateMachineArn,
-    endpoint: `http://127.0.0.1:${port}`,
-    start: (name, input) => executions.start(name, input)?.isNew ?? false,
+    /** `http://127.0.0.1:PORT`, the endpoint for Step Functions clients. */
+    endpoint: url,
+    /** Starts an execution unless the name is in use or was used. @returns true if it started */
+    start: (name: string, input: string): boolean => executions.start(name, input)?.isNew ?? false,
+    describe: executions.describe,
+    /** Returns the latest executions, the newest last. */
     newest: executions.newest,
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
+    async stop(): Promise<void> {
+      await close();
       await executions.stop();
     },
   };
@@ -69,17 +58,19 @@ class StatesError extends Error {
   }
 }
 
+/** Fields of `DescribeExecution`. Dates are seconds since 1970. */
+interface Described {
+  readonly executionArn: string;
+  readonly stateMachineArn: string;
+  readonly name: string;
+  readonly input: string;
+  readonly startDate: number;
+  readonly stopDate?: number;
+  readonly status: 'RUNNING' | Ended['status'];
+}
+
 interface Execution {
-  /** Fields of `DescribeExecution`. Dates are seconds since 1970. */
-  readonly described: {
-    readonly executionArn: string;
-    readonly stateMachineArn: string;
-    readonly name: string;
-    readonly input: string;
-    readonly startDate: number;
-    readonly stopDate?: number;
-    readonly status: 'RUNNING' | Ended['status'];
-  };
+  readonly described: Described;
   readonly cancel: AbortController;
 }
 
@@ -101,7 +92,7 @@ function createExecutions({ region, onEnd, ...calls }: LocalStatesOptions) {
     );
     const why = how.status === 'ABORTED' ? cancel.signal.reason : {};
     Object.assign(described, { ...how, ...why, stopDate: secondsNow() });
-    onEnd(described.name, how);
+    onEnd(described, how);
   };
   /**
    * Starts an execution. If an execution with the same name and input is running, it returns that one.
@@ -109,10 +100,7 @@ function createExecutions({ region, onEnd, ...calls }: LocalStatesOptions) {
    * @returns undefined if an execution of that name has ended or has another input
    * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
    */
-  const start = (
-    name: string,
-    input: string,
-  ): { readonly execution: Execution; readonly isNew: boolean } | undefined => {
+  const start = (name: string, input: string) => {
     const executionArn = arnOf(`execution:batchscore-jobs:${name}`);
     const before = all.get(executionArn);
     if (before !== undefined) {
@@ -140,6 +128,7 @@ function createExecutions({ region, onEnd, ...calls }: LocalStatesOptions) {
   return {
     stateMachineArn,
     start,
+    describe: (arn: string) => all.get(arn)?.described,
     newest: (max: number) => [...all.values()].slice(-max).map(({ described }) => described),
     /** @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_Operations.html */
     answer(target: string, input: unknown): object {

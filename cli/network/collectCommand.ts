@@ -182,28 +182,19 @@ function outputTexts(outputs: OutputTensors): string[] {
   );
 }
 
-/** File of collected results, one JSON result per line. */
-interface ResultsFile {
-  readonly messageIds: ReadonlySet<string>;
-  collected(): number;
-  /** Returns the number of collected results that are or contain an error. */
-  failed(): number;
-  others(): number;
-  append(text: string): Promise<void>;
-  close(): Promise<void>;
-}
+type ResultsFile = Awaited<ReturnType<typeof openResultsFile>>;
 
 const ANSWER = z.object({ message_id: z.string(), code: z.string().optional() });
 const RESULT = z.union([ANSWER.transform((answer) => [answer]), z.array(ANSWER).min(1)]);
 
 /**
- * Opens or creates a results file. If a crash cut the last line short, its result is still on the queue, so the line is
+ * Opens or creates a file of collected results, one JSON result per line. If a crash cut the last line short, its result is still on the queue, so the line is
  * removed.
  *
  * @param wanted message IDs whose results are collected
  * @throws Error naming the line that is not a result
  */
-async function openResultsFile(path: string, wanted: ReadonlySet<string>): Promise<ResultsFile> {
+async function openResultsFile(path: string, wanted: ReadonlySet<string>) {
   const messageIds = new Set<string>();
   let [collected, failed, others] = [0, 0, 0];
   const count = (text: string): void => {
@@ -220,9 +211,10 @@ async function openResultsFile(path: string, wanted: ReadonlySet<string>): Promi
   return {
     messageIds,
     collected: () => collected,
+    /** Returns the number of collected results that are or contain an error. */
     failed: () => failed,
     others: () => others,
-    async append(text) {
+    async append(text: string): Promise<void> {
       await file.append(`${text}\n`);
       count(text);
     },

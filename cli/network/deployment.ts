@@ -13,19 +13,34 @@ import { CLIENT_PATIENCE, createSqsClient } from '../../lambda/aws/sqsWire.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
-import { UsageError } from '../arguments.ts';
+import { UsageError, type Values } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Queue } from './idsFile.ts';
 
-export const DEPLOYMENT_OPTIONS = {
-  stack: { type: 'string' },
-  'request-queue': { type: 'string' },
-  'result-queue': { type: 'string' },
-  'result-table': { type: 'string' },
-  'payload-bucket': { type: 'string' },
-  'payload-prefix': { type: 'string' },
-  region: { type: 'string' },
+/** Keys of the stack FILE by the options that replace them. */
+const KEYS = {
+  'request-queue': 'requestQueueUrl',
+  'result-queue': 'resultQueueUrl',
+  'result-table': 'resultTable',
+  'payload-bucket': 'payloadBucket',
+  'payload-prefix': 'payloadPrefix',
+  region: 'region',
 } as const;
+const JOB_KEYS = {
+  'job-state-machine': 'jobStateMachine',
+  'job-bucket': 'jobBucket',
+  'job-input-prefix': 'jobInputPrefix',
+  'job-output-prefix': 'jobOutputPrefix',
+  region: 'region',
+} as const;
+
+export const DEPLOYMENT_OPTIONS = optionsFor(KEYS);
+export const JOB_DEPLOYMENT_OPTIONS = optionsFor(JOB_KEYS);
+
+function optionsFor<Name extends string>(keys: Readonly<Record<Name, keyof Stack>>) {
+  const options = ['stack', ...Object.keys(keys)].map((name) => [name, { type: 'string' }]);
+  return Object.fromEntries(options) as Readonly<Record<Name | 'stack', { readonly type: 'string' }>>;
+}
 
 const STACK_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
                           or the file that cdk deploy --outputs-file writes`;
@@ -39,15 +54,6 @@ export const DEPLOYMENT_HELP = `${STACK_HELP}
   --payload-prefix PREFIX what the deployment's keys in that bucket begin with, if it shares the bucket
   --region REGION`;
 
-export const JOB_DEPLOYMENT_OPTIONS = {
-  stack: { type: 'string' },
-  'job-state-machine': { type: 'string' },
-  'job-bucket': { type: 'string' },
-  'job-input-prefix': { type: 'string' },
-  'job-output-prefix': { type: 'string' },
-  region: { type: 'string' },
-} as const;
-
 export const JOB_DEPLOYMENT_HELP = `${STACK_HELP}
   --job-state-machine ARN this and the following replace what the stack FILE says, or stand
                           without one
@@ -56,29 +62,9 @@ export const JOB_DEPLOYMENT_HELP = `${STACK_HELP}
   --job-output-prefix PREFIX
   --region REGION`;
 
-type Option = keyof typeof DEPLOYMENT_OPTIONS | keyof typeof JOB_DEPLOYMENT_OPTIONS;
-type DeploymentValues = { readonly [K in Option]?: string | undefined };
+const REPLACED = Object.entries({ ...KEYS, ...JOB_KEYS });
 
-/** Keys of the stack FILE that the options replace. */
-const REPLACED = {
-  'request-queue': 'requestQueueUrl',
-  'result-queue': 'resultQueueUrl',
-  'result-table': 'resultTable',
-  'payload-bucket': 'payloadBucket',
-  'payload-prefix': 'payloadPrefix',
-  'job-state-machine': 'jobStateMachine',
-  'job-bucket': 'jobBucket',
-  'job-input-prefix': 'jobInputPrefix',
-  'job-output-prefix': 'jobOutputPrefix',
-  region: 'region',
-} as const satisfies Record<Exclude<Option, 'stack'>, keyof Stack>;
-
-interface Connection {
-  readonly client: Batchscore;
-  /** Returns the request queues, or an empty list if the deployment names none. */
-  requestQueues(): Promise<Queue[]>;
-  close(): Promise<void>;
-}
+type DeploymentValues = Partial<Values<typeof DEPLOYMENT_OPTIONS & typeof JOB_DEPLOYMENT_OPTIONS>>;
 
 /**
  * Connects to the request queue, and returns whether it is a FIFO queue.
@@ -88,7 +74,7 @@ interface Connection {
 export async function connectToSubmit(
   values: DeploymentValues & { readonly urgent?: boolean },
   requestsPerMessage?: number,
-): Promise<Connection & { readonly isFifo: boolean }> {
+) {
   const stack = await deploymentOf(values);
   if (values.urgent && stack.urgentQueueUrl === undefined) {
     throw notSaid(values.stack, 'urgentQueueUrl', 'leave --urgent out');
@@ -106,7 +92,7 @@ export async function connectToSubmit(
 export async function connectToCollect(
   values: DeploymentValues,
   onUnclaimed: NonNullable<BatchscoreOptions['onUnclaimed']>,
-): Promise<Connection> {
+) {
   const stack = await deploymentOf(values);
   if (stack.resultTable === undefined && stack.resultQueueUrl === undefined) {
     throw notSaid(values.stack, 'resultTable or resultQueueUrl', '--result-table NAME or --result-queue URL');
@@ -114,12 +100,8 @@ export async function connectToCollect(
   return connect(stack, values, stack.resultQueueUrl?.endsWith('.fifo') ? { onUnclaimed } : {});
 }
 
-interface JobConnection extends Connection {
-  readonly bucket: string;
-}
-
 /** @throws UsageError if the jobs' addresses are not given, or FILE cannot be read */
-export async function connectToJobs(values: DeploymentValues): Promise<JobConnection> {
+export async function connectToJobs(values: DeploymentValues) {
   const stack = await deploymentOf(values);
   const { jobStateMachine, jobBucket: bucket } = stack;
   if (jobStateMachine === undefined || bucket === undefined) {
@@ -130,7 +112,7 @@ export async function connectToJobs(values: DeploymentValues): Promise<JobConnec
 
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {
   const stack = values.stack === undefined ? {} : await readStack(values.stack);
-  const replaced = Object.entries(REPLACED).map(([option, key]) => [key, values[option as Option] ?? stack[key]]);
+  const replaced = REPLACED.map(([option, key]) => [key, values[option as keyof DeploymentValues] ?? stack[key]]);
   const deployment: Stack = { ...stack, ...Object.fromEntries(replaced) };
   refuseOtherQueue('--request-queue', 'request', values['request-queue'], {
     result: deployment.resultQueueUrl,
@@ -159,7 +141,7 @@ async function connect(
   stack: Stack,
   values: DeploymentValues,
   options: Pick<BatchscoreOptions, 'onUnclaimed' | 'requestsPerMessage'> = {},
-): Promise<Connection> {
+) {
   const { endpoint, dynamodbEndpoint, s3Endpoint, sfnEndpoint, deadLetterQueueUrl, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
   const client = clientWith(values, {
@@ -176,6 +158,7 @@ async function connect(
     await client.close();
     for (const own of Object.values(clients)) own.destroy();
   };
+  /** Returns the request queues, or an empty list if the deployment names none. */
   const requestQueues = (): Promise<Queue[]> => Promise.all(urls.map((url) => identify(url, clients.sqs)));
   return { client, requestQueues, close };
 }
@@ -206,8 +189,8 @@ function clientWith(values: DeploymentValues, options: BatchscoreOptions): Batch
   } catch (cause) {
     if (!(cause instanceof TypeError)) throw cause;
     const problems = cause.message.replace(/^Batchscore options: /, '');
-    const asTyped = Object.entries(REPLACED).reduce((text, [option, key]) => {
-      const name = values[option as Option] === undefined ? `--stack: ${key}` : `--${option}`;
+    const asTyped = REPLACED.reduce((text, [option, key]) => {
+      const name = values[option as keyof DeploymentValues] === undefined ? `--stack: ${key}` : `--${option}`;
       return text.replace(new RegExp(`(^|; )${key}(\\.\\d+)?:`), `$1${name}:`);
     }, problems);
     throw new UsageError(asTyped, { cause });

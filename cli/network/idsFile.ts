@@ -12,18 +12,7 @@ export interface Queue {
   readonly created: string;
 }
 
-/** File with the message IDs of a file's requests, one per line. */
-export interface IdsFile {
-  /** Number of requests that were submitted in earlier runs. */
-  readonly before: number;
-  /** Returns the lines that are not submitted yet. @throws Error if a submitted line has changed since */
-  unsubmitted(lines: readonly Line[]): Line[];
-  /** @throws Error if a submitted line was not passed to `unsubmitted` */
-  refuseMissing(): void;
-  /** Adds lines with their message IDs. An ID is undefined if its line was not accepted. */
-  append(lines: readonly Line[], messageIds: readonly (string | undefined)[]): Promise<void>;
-  close(): Promise<void>;
-}
+export type IdsFile = Awaited<ReturnType<typeof openIdsFile>>;
 
 /** Entry of the file. Older versions wrote neither a digest of the request nor the queues. */
 const ENTRY = z.object({
@@ -35,13 +24,13 @@ const ENTRY = z.object({
 const BEGINNINGS = ['{"line":'];
 
 /**
- * Opens the ids file of a requests file. No other process can add to it until it is closed.
+ * Opens the file with the message IDs of a requests file, one per line. No other process can add to it until it is closed.
  *
  * @param file name of the requests file for error messages
  * @param queues queues that receive the requests
  * @throws Error if the file is not an ids file, belongs to other queues, or is open in another process
  */
-export async function openIdsFile(path: string, file: string, queues: readonly Queue[]): Promise<IdsFile> {
+export async function openIdsFile(path: string, file: string, queues: readonly Queue[]) {
   const unlock = await lock(path);
   const cure = `to submit all requests anew, remove ${path} or give another --ids FILE`;
   const digests = new Map<number, string>();
@@ -59,8 +48,10 @@ export async function openIdsFile(path: string, file: string, queues: readonly Q
   const digestOfQueues = digestOf(namesOf(queues));
   const missing = new Set(digests.keys());
   return {
+    /** Number of requests that were submitted in earlier runs. */
     before,
-    unsubmitted: (batch) =>
+    /** Returns the lines that are not submitted yet. @throws Error if a submitted line has changed since */
+    unsubmitted: (batch: readonly Line[]): Line[] =>
       batch.filter(({ number, text }) => {
         const digest = digests.get(number);
         if (digest === undefined) return true;
@@ -70,7 +61,8 @@ export async function openIdsFile(path: string, file: string, queues: readonly Q
           `${file}: line ${number}: expected the request that was submitted from it, got another; ${cure}`,
         );
       }),
-    refuseMissing() {
+    /** @throws Error if a submitted line was not passed to `unsubmitted` */
+    refuseMissing(): void {
       const [first] = missing;
       if (first === undefined) return;
       throw new Error(
@@ -78,14 +70,15 @@ export async function openIdsFile(path: string, file: string, queues: readonly Q
           `line ${first} is not there; ${cure}`,
       );
     },
-    async append(batch, messageIds) {
+    /** Adds lines with their message IDs. An ID is undefined if its line was not accepted. */
+    async append(batch: readonly Line[], messageIds: readonly (string | undefined)[]): Promise<void> {
       const entries = batch.flatMap(({ number: line, text }, index) => {
         const message_id = messageIds[index];
         return message_id === undefined ? [] : [{ line, message_id, digest: digestOf(text), queues: digestOfQueues }];
       });
       await lines.append(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
     },
-    async close() {
+    async close(): Promise<void> {
       await lines.close();
       await unlock();
     },
@@ -154,15 +147,10 @@ function isRunning(pid: number): boolean {
   }
 }
 
-interface SubmittedIds {
-  readonly messageIds: readonly string[];
-  /** Digests of the queues of these IDs. Empty for a file of an older version. */
-  readonly queues: ReadonlySet<string>;
-}
-
 /** @throws Error naming the invalid line */
-export async function readIds(path: string): Promise<SubmittedIds> {
+export async function readIds(path: string) {
   const messageIds: string[] = [];
+  /** Digests of the queues of these IDs. Empty for a file of an older version. */
   const queues = new Set<string>();
   let text = '';
   try {

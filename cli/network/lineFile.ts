@@ -4,11 +4,6 @@ import pLimit from 'p-limit';
 import { hasCode, messageOf } from '../../lambda/core/failure.ts';
 import { linesOf, namingFile, openOutput } from '../textFiles.ts';
 
-export interface LineFile {
-  append(text: string): Promise<void>;
-  close(): Promise<void>;
-}
-
 /**
  * Reads every line of a file, if it exists, and opens it to append lines. It removes a last line that a crash cut
  * short, but only if all lines before it are valid and it begins like a valid line. Other files stay unchanged.
@@ -17,11 +12,7 @@ export interface LineFile {
  * @param read takes each complete line and throws for an invalid one
  * @throws Error naming the file and the invalid line
  */
-export async function openLineFile(
-  path: string,
-  beginnings: readonly string[],
-  read: (line: string) => void,
-): Promise<LineFile> {
+export async function openLineFile(path: string, beginnings: readonly string[], read: (line: string) => void) {
   const size = await sizeOf(path);
   const wholeBytes = await readWholeLines(path, size, beginnings, read);
   const file = await openOutput(path, 'a');
@@ -29,7 +20,7 @@ export async function openLineFile(
   const oneAtATime = pLimit(1);
   const append = (text: string): Promise<void> =>
     file.appendFile(text).catch((error: unknown) => Promise.reject(namingFile(path, error)));
-  return { append: (text) => oneAtATime(() => append(text)), close: () => file.close() };
+  return { append: (text: string) => oneAtATime(() => append(text)), close: (): Promise<void> => file.close() };
 }
 
 /** @returns the number of bytes in complete lines */

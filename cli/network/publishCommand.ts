@@ -156,17 +156,15 @@ async function putFiles(
   return uploaded.filter((isNew) => isNew).length;
 }
 
-interface Summary {
-  readonly uri: string;
-  readonly files: number;
-  readonly bytes: number;
-  readonly uploaded: number;
-}
-
-function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams: Streams): void {
+function report(
+  summary: { uri: string; files: number; bytes: number; uploaded: number },
+  json: boolean,
+  streams: Streams,
+): void {
+  const { uri, files, bytes, uploaded } = summary;
   const { minMb, advice } = storageFor(bytes);
   if (json) {
-    writeLine(streams.stdout, JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: minMb }));
+    writeLine(streams.stdout, JSON.stringify({ ...summary, ephemeralStorageMb: minMb }));
     return;
   }
   writeLine(streams.stdout, uri);
@@ -189,11 +187,7 @@ interface SourceFile extends ModelFile {
  * @param signal stops reading. The files read so far are returned.
  * @throws Error naming what a host would refuse at start, or what does not fit
  */
-async function readModels(
-  folder: string,
-  apart: string,
-  signal: AbortSignal,
-): Promise<{ readonly files: readonly SourceFile[]; readonly leftOut: readonly string[] }> {
+async function readModels(folder: string, apart: string, signal: AbortSignal) {
   checkModelsFolder(folder, undefined);
   const { files, leftOut } = gatherModels(folder, apart, undefined);
   const read: SourceFile[] = [];
@@ -367,14 +361,8 @@ const MIB = 1024 * 1024;
 /** Space for the file system's own data and for files that a transform writes. */
 const SPARE = { share: 0.05, mb: 64 };
 
-interface Storage {
-  /** Minimum size for the models, in MB. */
-  readonly minMb: number;
-  /** Advice as a part of a sentence. Empty if the default is enough. */
-  readonly advice: string;
-}
-
-export function storageFor(bytes: number): Storage {
+/** Returns the minimum storage for models, in MB, and advice as a part of a sentence, empty if the default is enough. */
+export function storageFor(bytes: number) {
   const minMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
   if (minMb === STORAGE_MB.default) return { minMb, advice: '' };
   const max = minMb > STORAGE_MB.max ? `, which is more than the ${STORAGE_MB.max} that Lambda has` : '';

@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import { isFailure, plural } from '../../lambda/core/failure.ts';
@@ -113,7 +114,7 @@ function batchLimits(given: number | undefined): BatchLimits {
   };
 }
 
-/** Batches in memory whose results are not written: one is scored while another one is read. */
+/** Batches that are scored at once: one is scored while another one is read. */
 const BATCHES_AT_ONCE = 2;
 const SOME_LINES_FAILED = 3;
 
@@ -131,8 +132,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     json: { type: 'boolean', default: false },
   });
   const [model = '', file = ''] = positionals;
-  const batchSize = options['batch-size'];
-  const lines = batchSize === undefined ? undefined : wholeNumber('--batch-size', batchSize, 1, 100_000);
+  const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const { min, max } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], min, max);
   const columns = columnSpec(options);
@@ -312,50 +312,17 @@ async function* scoredInTurn(
 ): AsyncGenerator<{ readonly found: Results; readonly share: number | undefined }> {
   const ended = new AbortController();
   const batches = rowBatches(input, options, AbortSignal.any([signal, ended.signal]), before);
-  const pending: { readonly found: Promise<Results>; readonly share: number | undefined }[] = [];
-  const read = (): Promise<RowBatch | undefined> =>
-    handled(batches.next().then(({ done, value }) => (done === true ? undefined : value)));
-  let next = read();
-  let hasMore = true;
+  const scored = async ({ rows, share }: RowBatch) => {
+    const startedAt = performance.now();
+    const found = await scoring.score(rows);
+    options.limits.record(rows.length, performance.now() - startedAt);
+    return { found, share };
+  };
   try {
-    while (hasMore || pending.length > 0) {
-      const [oldest] = pending;
-      const canRead = hasMore && pending.length < BATCHES_AT_ONCE;
-      if (oldest !== undefined && !(canRead && (await isFirst(next, oldest.found)))) {
-        pending.shift();
-        yield { found: await oldest.found, share: oldest.share };
-        continue;
-      }
-      const batch = await next;
-      hasMore = batch !== undefined;
-      if (batch === undefined) continue;
-      const startedAt = performance.now();
-      const found = scoring.score(batch.rows).then((results) => {
-        options.limits.record(batch.rows.length, performance.now() - startedAt);
-        return results;
-      });
-      pending.push({ found: handled(found), share: batch.share });
-      next = read();
-    }
+    yield* Readable.from(batches).map(scored, { concurrency: BATCHES_AT_ONCE });
   } finally {
     ended.abort();
   }
-}
-
-/** Returns true if `one` settles before `other`. */
-function isFirst(one: Promise<unknown>, other: Promise<unknown>): Promise<boolean> {
-  const settled = (promise: Promise<unknown>, isOne: boolean): Promise<boolean> =>
-    promise.then(
-      () => isOne,
-      () => isOne,
-    );
-  return Promise.race([settled(one, true), settled(other, false)]);
-}
-
-/** Marks a promise whose rejection is met later. */
-function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => {});
-  return promise;
 }
 
 async function* startingWith(

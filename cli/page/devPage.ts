@@ -11,8 +11,6 @@ import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsMessages.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { deployedFiles, isForPeople, walkModels } from '../../lambda/onnx/findModels.ts';
-import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
-import { readSampleLines } from '../../lambda/onnx/probes.ts';
 import type { DescribedModel } from '../../lambda/scorer/frames.ts';
 import { sampleRequests } from '../inspect/inspectModel.ts';
 import type { EventSourceMapping } from '../local/localMapping.ts';
@@ -28,18 +26,11 @@ interface ServePageOptions extends Omit<LocalStackOptions, 'through' | 'announce
   readonly pagePort?: number | undefined;
 }
 
-interface ServedPage {
-  readonly stack: LocalStack;
-  readonly page: string;
-  /** Finishes the received messages, including model runs, and stops. */
-  stop(): Promise<void>;
-}
-
 /**
  * Starts the local stack with its event source mapping, serves the page that shows it, and loads the models again when
  * their files change.
  */
-export async function servePage({ batching, ...options }: ServePageOptions): Promise<ServedPage> {
+export async function servePage({ batching, ...options }: ServePageOptions) {
   const monitor = createMonitor();
   const models = createShownModels(options.modelsDirectory, options.warn);
   const stack = await startLocalStack({
@@ -53,6 +44,7 @@ export async function servePage({ batching, ...options }: ServePageOptions): Pro
   });
   let mapping: EventSourceMapping | undefined;
   let page: PageServer | undefined;
+  /** Finishes the received messages, including model runs, and stops. */
   const stop = async (): Promise<void> => {
     await models.stop();
     await page?.close();
@@ -78,7 +70,8 @@ export async function servePage({ batching, ...options }: ServePageOptions): Pro
 const MAX_TIMES = 1_000;
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000), times: z.int().min(1).max(MAX_TIMES) });
 const CANCEL = z.strictObject({ job: z.string().max(256) });
-const FIND = z.strictObject({ messageId: z.string().min(1).max(256) });
+const SOUGHT = z.string().max(256).default('');
+const LOOK = z.strictObject({ search: SOUGHT, awaited: SOUGHT });
 
 function createControls(
   stack: LocalStack,
@@ -89,10 +82,13 @@ function createControls(
   const { sqs, queues } = stack;
   const { endpoint, requestQueueUrl } = queues;
   return {
-    async '/state'(): Promise<State> {
+    async '/state'(asked): Promise<State> {
+      const { search, awaited } = parsed(LOOK, asked, '{"search": …, "awaited": …}, message IDs or their beginnings');
       const [lying, jobs] = await Promise.all([lookAtQueues(sqs, queues), lookAtJobs(stack)]);
       const settings = { endpoint, requestQueueUrl, batchSize, windowSeconds };
-      return { ...settings, ...models(), jobs, queues: lying, ...monitor.seen() };
+      const seen = monitor.seen();
+      const [results, [answer]] = [search === '' ? seen.results : monitor.find(search), monitor.find(awaited)];
+      return { ...settings, ...models(), jobs, queues: lying, ...seen, results, awaited: awaited ? answer : undefined };
     },
     async '/ask'(asked) {
       const expected = `{"body": …, "times": …}, a text of 1 to 60,000 characters and 1 to ${MAX_TIMES}`;
@@ -103,10 +99,6 @@ function createControls(
       const { job } = parsed(CANCEL, asked, '{"job": …}, the name of a job');
       await stack.jobControl?.cancel(job);
       return { job };
-    },
-    '/find'(asked) {
-      const { messageId } = parsed(FIND, asked, '{"messageId": …}, a message ID or its beginning');
-      return { results: monitor.find(messageId) };
     },
   };
 }
@@ -215,9 +207,7 @@ async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: s
     const { folder = '', versions = [] } = folders.find((one) => one.name === name) ?? {};
     const path = versions.find((one) => one.version === version)?.path;
     if (isFailure(model) || path === undefined || found.some((one) => one.name === name)) continue;
-    const lines = await readSampleLines(folder);
-    const { warmup } = readModelConfig(folder);
-    const { samples, noSample } = await sampleRequests(model, scorer.score, lines, path, warmup);
+    const { samples, noSample } = await sampleRequests(model, scorer.score, path, folder);
     const sample = samples.map(({ json }) => json).find((text) => text.length <= MAX_SAMPLE_CHARACTERS);
     const none = noSample ?? 'its samples are too long for a message';
     found.push({ ...seenOf(model), sample, noSample: sample === undefined ? none : undefined });

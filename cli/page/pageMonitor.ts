@@ -8,18 +8,7 @@ import { BATCH_ENDED } from '../local/gather.ts';
 import type { Around, Batch } from '../local/localMapping.ts';
 import type { InvocationSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
-/** Monitor of the function's work. It keeps a limited number of the newest events. */
-export interface Monitor {
-  /** Returns telemetry that also reports to the monitor. */
-  alsoTelling(host: Telemetry): Telemetry;
-  /** Returns a wrapper for a mapping's invocations. @param batchSize batch size of the mapping */
-  around(batchSize: number): Around;
-  /** Writes the results of messages. Results of messages from the page go only to the page. */
-  through(writer: ResultWriter): ResultWriter;
-  /** Returns the kept results whose message ID begins with a text, the newest last. */
-  find(messageId: string): readonly ResultSeen[];
-  seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results'>;
-}
+export type Monitor = ReturnType<typeof createMonitor>;
 
 const INVOCATIONS_KEPT = 10;
 const RESULTS_SHOWN = 6;
@@ -27,7 +16,8 @@ const RESULTS_SHOWN = 6;
 const RESULTS_KEPT = 500;
 const AWAITED_KEPT = 16;
 
-export function createMonitor(now: () => number = Date.now): Monitor {
+/** Creates a monitor of the function's work. It keeps a limited number of the newest events. */
+export function createMonitor(now: () => number = Date.now) {
   const current = new AsyncLocalStorage<OngoingInvocation>();
   const timeline = createTimeline(now);
   const [invocations, results, errors]: [InvocationSeen[], ResultSeen[], ResultSeen[]] = [[], [], []];
@@ -64,7 +54,8 @@ export function createMonitor(now: () => number = Date.now): Monitor {
   };
 
   return {
-    alsoTelling: (host) => ({
+    /** Returns telemetry that also reports to the monitor. */
+    alsoTelling: (host: Telemetry): Telemetry => ({
       ...host,
       outcomes(outcomes, records) {
         host.outcomes(outcomes, records);
@@ -85,7 +76,8 @@ export function createMonitor(now: () => number = Date.now): Monitor {
         },
       },
     }),
-    around: (batchSize) => async (batch, run) => {
+    /** Returns a wrapper for a mapping's invocations. @param batchSize batch size of the mapping */
+    around: (batchSize: number) => async (batch: Batch, run: Parameters<Around>[1]) => {
       numbered += 1;
       const invocation = createOngoingInvocation(numbered, batch, batchSize, now);
       const status = await current.run(invocation, run);
@@ -94,7 +86,8 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       keepNewest(invocations, ended, INVOCATIONS_KEPT);
       return status;
     },
-    through: (writer) => ({
+    /** Writes the results of messages. Results of messages from the page go only to the page. */
+    through: (writer: ResultWriter): ResultWriter => ({
       async write(all, signal) {
         const invocation = current.getStore();
         if (invocation === undefined) return writer.write(all, signal);
@@ -113,11 +106,12 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       },
       writtenAsOne: writer.writtenAsOne,
     }),
-    find(messageId) {
+    /** Returns the kept results whose message ID begins with a text, the newest last. */
+    find(messageId: string): readonly ResultSeen[] {
       const found = results.filter((one) => one.messageId.startsWith(messageId)).slice(-RESULTS_SHOWN);
       return found.map((one) => ({ ...one, microBatch: ran.get(one.messageId) }));
     },
-    seen() {
+    seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results'> {
       const newest = new Set([...errors, ...results.slice(-RESULTS_SHOWN)]);
       const shown = [...newest].sort((one, other) => one.at - other.at);
       return { totals, seconds: timeline.all(), invocations, results: shown };

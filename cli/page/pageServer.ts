@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { hasCode, messageOf } from '../../lambda/core/failure.ts';
+import { serveOnLoopback } from '../local/localServices.ts';
 import { bundlePage, pageFile } from './pageFiles.ts';
 
 /** Action that the page may request. It takes the parsed JSON body, and the page shows the message of its error. */
@@ -14,11 +13,7 @@ interface PageServerOptions {
   readonly controls: Readonly<Record<string, Control>>;
 }
 
-export interface PageServer {
-  /** `http://127.0.0.1:PORT/` */
-  readonly url: string;
-  close(): Promise<void>;
-}
+export type PageServer = Awaited<ReturnType<typeof startPageServer>>;
 
 /** Maximum number of connections. A browser opens six for a page. */
 const MAX_CONNECTIONS = 64;
@@ -34,40 +29,27 @@ const HEADERS = {
 };
 
 /** @throws Error if the requested port is taken */
-export async function startPageServer(options: PageServerOptions): Promise<PageServer> {
+export async function startPageServer(options: PageServerOptions) {
   const server = createServer((request, response) => {
     answer(request, response, options).catch((error: unknown) => refuse(response, 500, messageOf(error)));
   });
   server.maxConnections = MAX_CONNECTIONS;
-  await listen(server, options);
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}/`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  const { url, close } = await listen(server, options);
+  return { url: `${url}/`, close };
 }
 
-async function listen(server: Server, { port, preferredPort }: PageServerOptions): Promise<void> {
+async function listen(server: Server, { port, preferredPort }: PageServerOptions) {
   try {
-    await listenOn(server, port ?? preferredPort);
+    return await serveOnLoopback(server, port ?? preferredPort);
   } catch (error) {
     if (!hasCode(error, 'EADDRINUSE')) throw error;
-    if (port === undefined) return listenOn(server, 0);
+    if (port === undefined) return serveOnLoopback(server);
     throw new Error(
       `--page-port: expected ${port} on 127.0.0.1 to be free for the page, got another program that listens there; ` +
         'stop that program, name another port, or leave the option out',
       { cause: error },
     );
   }
-}
-
-async function listenOn(server: Server, port: number): Promise<void> {
-  server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
 }
 
 async function answer(request: IncomingMessage, response: ServerResponse, options: PageServerOptions): Promise<void> {

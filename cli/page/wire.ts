@@ -2,35 +2,34 @@
 import type { JobStatus } from '../../client/clientJobs.ts';
 import type { MicroBatchReport } from '../../lambda/core/observer.ts';
 
-export interface InvocationSeen {
+interface Counts {
+  readonly answered: number;
+  readonly records: number;
+  readonly rows: number;
+  readonly paddedRows: number;
+}
+
+export interface InvocationSeen extends Counts {
   /** Number of the invocation, from 1. */
   readonly number: number;
   readonly at: number;
-  readonly records: number;
   readonly batchSize: number;
   /** Reason why the batch was closed, as text for users. */
   readonly endedBecause: string;
   /** Time from the oldest record's sending to the invocation. */
   readonly waitedMs: number;
   readonly durationMs: number;
-  readonly answered: number;
   readonly errors: number;
   readonly retried: number;
   readonly runs: number;
-  readonly rows: number;
-  readonly paddedRows: number;
 }
 
 /** Counts for one second. */
-export interface SecondSeen {
+export interface SecondSeen extends Counts {
   /** Seconds since 1970. */
   readonly at: number;
-  readonly answered: number;
-  readonly records: number;
   /** Number of records that would have filled the invocations. */
   readonly room: number;
-  readonly rows: number;
-  readonly paddedRows: number;
   /** Time from sending to answering. Null if nothing was answered. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
@@ -100,8 +99,10 @@ export interface State {
   };
   readonly seconds: readonly SecondSeen[];
   readonly invocations: readonly InvocationSeen[];
-  /** Newest results and newest errors. */
+  /** Newest results and newest errors, or those of a search. */
   readonly results: readonly ResultSeen[];
+  /** Result of the message that the page awaits, once it is there. */
+  readonly awaited: ResultSeen | undefined;
 }
 
 /** Lines over time, or over a logarithmic axis. */
@@ -135,6 +136,7 @@ export interface TableShown {
   readonly caption: string;
   readonly heads: readonly string[];
   readonly rows: readonly (readonly string[])[];
+  /** Row to mark. */
   readonly chosen?: number;
 }
 

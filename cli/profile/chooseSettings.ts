@@ -27,13 +27,7 @@ export interface SettingsQuestion {
   readonly architecture: Architecture;
 }
 
-export interface SettingsAnswer extends Choice {
-  /** Throughput of the best run in rows per second, relative to runs of one row. */
-  readonly gain: number;
-  readonly tried: number;
-  /** Best settings for each batch size and window, the cheapest first. */
-  readonly candidates: readonly Expectation[];
-}
+export type SettingsAnswer = ReturnType<typeof settingsFor>;
 
 /** Number of simulated messages: the traffic of `seconds`, within bounds. */
 const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
@@ -44,14 +38,14 @@ const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
  *
  * @throws Error if the model's runs need more memory than a function has, or more time than its timeout
  */
-export function settingsFor(question: SettingsQuestion): SettingsAnswer {
+export function settingsFor(question: SettingsQuestion) {
   const found = settingsIfAny(question);
   if (found === undefined) throw new Error(tooLarge(question));
   return found;
 }
 
 /** @returns undefined if no function can handle the traffic */
-export function settingsIfAny(question: SettingsQuestion): SettingsAnswer | undefined {
+export function settingsIfAny(question: SettingsQuestion) {
   const { budgetMs, messagesPerSecond } = question;
   const { seconds, min, max } = SIMULATED;
   const messages = Math.ceil(Math.min(max, Math.max(min, messagesPerSecond * seconds)));
@@ -64,8 +58,10 @@ export function settingsIfAny(question: SettingsQuestion): SettingsAnswer | unde
   if (choice === undefined) return undefined;
   return {
     ...choice,
+    /** Throughput of the best run in rows per second, relative to runs of one row. */
     gain,
     tried: expectations.length,
+    /** Best settings for each batch size and window, the cheapest first. */
     candidates: best.toSorted((a, b) => a.dollarsPerMillionRows - b.dollarsPerMillionRows),
   };
 }
@@ -90,13 +86,7 @@ function tooLarge({ table }: SettingsQuestion): string {
   );
 }
 
-interface Candidate {
-  readonly batchSize: number;
-  readonly windowSeconds: number;
-  readonly maximumConcurrency: number;
-  /** Invocation of a function with a certain memory. */
-  readonly invocation: Invocation;
-}
+type Candidate = ReturnType<typeof candidatesFor>[number];
 
 const BATCH_SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 const WINDOWS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 300];
@@ -118,7 +108,7 @@ const CONCURRENCY_HEADROOM = 1.25;
 const MIB = 1024 * 1024;
 
 /** Returns all candidates. The list is empty if the model's runs need too much memory. */
-export function candidatesFor(question: SettingsQuestion): Candidate[] {
+export function candidatesFor(question: SettingsQuestion) {
   return invocationsToTry(question).flatMap((invocation) =>
     windowsWithin(question.budgetMs).flatMap((windowSeconds) =>
       batchSizesFor(question, windowSeconds).flatMap((batchSize) =>
@@ -126,6 +116,7 @@ export function candidatesFor(question: SettingsQuestion): Candidate[] {
           batchSize,
           windowSeconds,
           maximumConcurrency,
+          /** Invocation of a function with a certain memory. */
           invocation,
         })),
       ),
@@ -183,51 +174,30 @@ function concurrenciesFor(
   return CONCURRENCIES.filter((max) => max <= MAXIMUM_CONCURRENCY.max && needed <= max).slice(0, FEW_CONCURRENCIES);
 }
 
-export interface Expectation {
-  readonly batchSize: number;
-  readonly windowSeconds: number;
-  readonly memoryMb: number;
-  readonly maximumConcurrency: number;
-  readonly maxBatchRows: number;
-  /** Average number of messages in an invocation, and its share of the batch size. */
-  readonly messagesPerInvocation: number;
-  readonly fill: number;
-  /** Time from a message's arrival to its result, for 99 % of the messages. */
-  readonly p99AgeMs: number;
-  readonly dollarsPerMillionRows: number;
-}
+export type Expectation = ReturnType<typeof expectationOf>;
 
 /** Simulates a candidate and estimates its cost. */
 export function expectationOf(
   { invocation, ...settings }: Candidate,
   arrivals: Arrivals,
   terms: Pick<Bill, 'prices' | 'architecture' | 'messages'>,
-): Expectation {
-  const { batchSize, windowSeconds, maximumConcurrency } = settings;
+) {
+  const { batchSize, maximumConcurrency } = settings;
   const { memoryMb, times, msOf } = invocation;
-  const mapping = { batchSize, windowMs: windowSeconds * 1000, maximumConcurrency };
-  const course = simulateMapping(arrivals.times, mapping, msOf, arrivals.from);
+  const course = simulateMapping(arrivals.times, settings, msOf, arrivals.from);
   const messagesPerInvocation = course.messages / course.invocations;
   const bill = { ...terms, messagesPerSecond: arrivals.perSecond, maximumConcurrency };
   return {
     ...settings,
     memoryMb,
     maxBatchRows: times.rowsPerRun,
+    /** Average number of messages in an invocation, and its share of the batch size. */
     messagesPerInvocation,
     fill: messagesPerInvocation / batchSize,
+    /** Time from a message's arrival to its result, for 99 % of the messages. */
     p99AgeMs: course.p99Ms,
     dollarsPerMillionRows: lambdaDollars(course, invocation, bill),
   };
-}
-
-/** Chosen settings and those that they are compared with. */
-interface Choice {
-  readonly chosen: Expectation;
-  /** Cheapest settings with one message per invocation. */
-  readonly oneByOne: Expectation;
-  /** Cheapest settings within the budget. Undefined if there are none. */
-  readonly cheapest: Expectation | undefined;
-  readonly reason: string;
 }
 
 /** Minimum relative throughput at which batching is worthwhile. */
@@ -245,50 +215,48 @@ const AS_CHEAP = 1.01;
  * @param gain throughput of the best run relative to runs of one row
  * @returns undefined if no expectation has batches of one
  */
-function choose(expectations: readonly Expectation[], gain: number, budgetMs: number): Choice | undefined {
+function choose(expectations: readonly Expectation[], gain: number, budgetMs: number) {
   const isWithin = ({ p99AgeMs }: Expectation) => p99AgeMs <= budgetMs;
   const singles = expectations.filter(({ batchSize }) => batchSize === 1);
+  /** Cheapest settings with one message per invocation. */
   const oneByOne = cheapestOf(singles.filter(isWithin)) ?? soonestOf(singles);
   if (oneByOne === undefined) return undefined;
   const cheapest = cheapestOf(expectations.filter(isWithin));
-  const found = { oneByOne, cheapest };
   if (gain < MIN_GAIN) {
+    const reason = `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}`;
     return {
-      ...found,
+      oneByOne,
       chosen: oneByOne,
-      reason: `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}${savedByHops(oneByOne, cheapest)}${late(oneByOne, budgetMs)}`,
+      reason: `${reason}${savedByHops(oneByOne, cheapest)}${late(oneByOne, budgetMs)}`,
     };
   }
   if (cheapest === undefined) {
     const soonest = soonestOf(expectations) ?? oneByOne;
-    return { ...found, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
+    return { oneByOne, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
   }
-  const { maxBatchRows, batchSize } = cheapest;
+  const { maxBatchRows, batchSize, messagesPerInvocation, p99AgeMs } = cheapest;
   const gains = `a run of ${maxBatchRows} rows gives ${figure(gain)} times the rows a second of one row`;
-  if (batchSize === 1) {
-    const reason = `batching does not pay at this rate: ${gains}, but no batch within the budget costs less than single messages`;
-    return { ...found, chosen: cheapest, reason };
-  }
-  const saved = `${usd(cheapest)} a million rows in place of ${usd(oneByOne)} one by one`;
-  const gathered = `batches of ${figure(cheapest.messagesPerInvocation)} messages on average`;
-  return {
-    ...found,
-    chosen: cheapest,
-    reason: `at this traffic ${gathered} cost ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${duration(budgetMs)}; ${gains}`,
-  };
+  const reason =
+    batchSize === 1
+      ? `batching does not pay at this rate: ${gains}, but no batch within the budget costs less than single messages`
+      : `at this traffic batches of ${figure(messagesPerInvocation)} messages on average cost ${saved(cheapest, oneByOne)} one by one, ` +
+        `and all but 1 % are answered within ${duration(p99AgeMs)} of ${duration(budgetMs)}; ${gains}`;
+  return { oneByOne, chosen: cheapest, reason };
 }
 
 function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {
   if (cheapest === undefined || cheapest.dollarsPerMillionRows >= oneByOne.dollarsPerMillionRows) return '';
-  return (
-    `; batches of ${cheapest.batchSize} within ${cheapest.windowSeconds} s would save calls and round trips alone, ` +
-    `${usd(cheapest)} a million rows in place of ${usd(oneByOne)}`
-  );
+  const batches = `batches of ${cheapest.batchSize} within ${cheapest.windowSeconds} s`;
+  return `; ${batches} would save calls and round trips alone, ${saved(cheapest, oneByOne)}`;
+}
+
+function saved({ dollarsPerMillionRows }: Expectation, oneByOne: Expectation): string {
+  return `${dollars(dollarsPerMillionRows)} a million rows in place of ${dollars(oneByOne.dollarsPerMillionRows)}`;
 }
 
 function late(expectation: Expectation, budgetMs: number): string {
   if (expectation.p99AgeMs <= budgetMs) return '';
-  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${seconds(expectation)}: allow more time`;
+  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${duration(expectation.p99AgeMs)}: allow more time`;
 }
 
 function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {
@@ -298,12 +266,4 @@ function cheapestOf(expectations: readonly Expectation[]): Expectation | undefin
 
 function soonestOf(expectations: readonly Expectation[]): Expectation | undefined {
   return expectations.toSorted((a, b) => a.p99AgeMs - b.p99AgeMs || a.memoryMb - b.memoryMb)[0];
-}
-
-function usd(expectation: Expectation): string {
-  return dollars(expectation.dollarsPerMillionRows);
-}
-
-function seconds({ p99AgeMs }: Expectation): string {
-  return duration(p99AgeMs);
 }

@@ -22,11 +22,7 @@ export interface Messages {
   readonly packedResults: boolean;
 }
 
-export interface Invocation {
-  readonly memoryMb: number;
-  readonly times: RunTimes;
-  msOf(messages: number): number;
-}
+export type Invocation = ReturnType<typeof invocationWith>;
 
 /**
  * Returns a function's share of the CPUs.
@@ -49,12 +45,7 @@ const BILLED_BYTES = 65_536;
  *
  * @param length length of the rows
  */
-export function invocationWith(
-  memoryMb: number,
-  table: readonly RunCost[],
-  length: number,
-  messages: Messages,
-): Invocation {
+export function invocationWith(memoryMb: number, table: readonly RunCost[], length: number, messages: Messages) {
   const vcpus = vcpusOf(memoryMb);
   const times = runTimes(table, vcpus, length);
   const { requestsPerMessage } = messages;
@@ -62,7 +53,7 @@ export function invocationWith(
   return {
     memoryMb,
     times,
-    msOf(count) {
+    msOf(count: number): number {
       const turns = Math.ceil(callsFor(resultMessages(count, messages)) / CALLS_AT_ONCE);
       return count * hostMs + times.msOf(count * requestsPerMessage) + turns * HOST_COSTS.roundTripMs;
     },
@@ -89,16 +80,6 @@ export interface RunCost {
   readonly peakRssBytes: number;
 }
 
-/** Run times with a certain number of vCPUs. */
-export interface RunTimes {
-  /** Rows of a run beyond which more rows gain little. */
-  readonly rowsPerRun: number;
-  /** Throughput of such runs in rows per second, relative to runs of one row. */
-  readonly gain: number;
-  /** Returns the total milliseconds of the runs for `rows` rows. */
-  msOf(rows: number): number;
-}
-
 /** Minimum throughput of more rows, relative to fewer. Fewer rows take less memory and answer sooner. */
 const MIN_GAIN_OF_MORE_ROWS = 1.05;
 
@@ -120,7 +101,7 @@ export function kneeOf(throughput: readonly number[]): number {
  *
  * @param table row counts at several lengths, for one or more numbers of threads
  */
-export function runTimes(table: readonly RunCost[], vcpus: number, length: number): RunTimes {
+export function runTimes(table: readonly RunCost[], vcpus: number, length: number) {
   const ofLength = table.filter((run) => run.length === length).toSorted((a, b) => a.rows - b.rows);
   const byThreads = [...Map.groupBy(ofLength, ({ threads }) => threads)].map(([threads, runs]) => ({
     slower: Math.max(1, threads / vcpus),
@@ -132,9 +113,12 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
   const rowsPerRun = counts[kneeOf(counts.map((rows) => rows / fastestMs(rows)))] as number;
   const fullRunMs = fastestMs(rowsPerRun);
   return {
+    /** Rows of a run beyond which more rows gain little. */
     rowsPerRun,
+    /** Throughput of such runs in rows per second, relative to runs of one row. */
     gain: (fastestMs(1) * rowsPerRun) / fullRunMs,
-    msOf(rows) {
+    /** Returns the total milliseconds of the runs for `rows` rows. */
+    msOf(rows: number): number {
       const rest = rows % rowsPerRun;
       return Math.floor(rows / rowsPerRun) * fullRunMs + (rest === 0 ? 0 : fastestMs(rest));
     },

@@ -3,7 +3,7 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { modelPath, parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
+import { modelPath, parseCommand, type Streams, UsageError, type Values, wholeNumber } from '../arguments.ts';
 import { reportPage } from '../page/pageFiles.ts';
 import { PRICES, readPrices } from '../priceList.ts';
 import { printableIn, progressBar, sayWhenInterrupted, writeLine, writeText } from '../terminal.ts';
@@ -49,8 +49,7 @@ docs/tuning.md says how it is reckoned.
 Exit code: 0, 1 if it cannot go on or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
 `;
 
-const OPTIONS = {
-  models: { type: 'string', default: 'models' },
+const TRAFFIC_OPTIONS = {
   'rows-per-month': { type: 'string' },
   'arrival-rate': { type: 'string' },
   'latency-budget-ms': { type: 'string', default: DEFAULTS.budgetMs },
@@ -60,6 +59,11 @@ const OPTIONS = {
   'packed-results': { type: 'boolean', default: false },
   architecture: { type: 'string' },
   prices: { type: 'string' },
+} as const;
+
+const OPTIONS = {
+  ...TRAFFIC_OPTIONS,
+  models: { type: 'string', default: 'models' },
   seconds: { type: 'string', default: SECONDS.default },
   'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
   providers: { type: 'string', default: 'cpu' },
@@ -92,17 +96,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 
 export const profile = { help: HELP, run };
 
-interface Asked {
-  readonly 'rows-per-month'?: string | undefined;
-  readonly 'arrival-rate'?: string | undefined;
-  readonly 'latency-budget-ms': string;
-  readonly 'requests-per-message': string;
-  readonly 'request-bytes'?: string | undefined;
-  readonly 'result-bytes': string;
-  readonly 'packed-results': boolean;
-  readonly architecture?: string | undefined;
-  readonly prices?: string | undefined;
-}
+type Asked = Values<typeof TRAFFIC_OPTIONS>;
 
 const LONGEST_BUDGET_MS = 3_600_000;
 
@@ -118,7 +112,7 @@ export function questionOf(options: Asked): (measured: Measurement) => SettingsQ
   }
   const budgetMs = wholeNumber('--latency-budget-ms', options['latency-budget-ms'], 1, LONGEST_BUDGET_MS);
   const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
-  const requestBytes = given === undefined ? undefined : wholeNumber('--request-bytes', given, 1, MAX_MESSAGE_BYTES);
+  const requestBytes = wholeNumber('--request-bytes', given, 1, MAX_MESSAGE_BYTES);
   const resultBytes = wholeNumber('--result-bytes', options['result-bytes'], 1, MAX_MESSAGE_BYTES);
   const messagesPerSecond = rateOf(options, requests);
   const prices = { ...PRICES, ...(options.prices === undefined ? {} : readPrices(options.prices)) };

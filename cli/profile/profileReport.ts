@@ -6,29 +6,17 @@ import { inColumns } from '../terminal.ts';
 import { type Expectation, type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
 import { HOST_COSTS, kneeOf, rowsPerSecond, vcpusOf } from './costs.ts';
 import type { Measurement } from './measure/measureModel.ts';
-import { otherWays, SECONDS_A_MONTH, type Way } from './otherWays.ts';
+import { otherWays, SECONDS_A_MONTH } from './otherWays.ts';
 
 /** Complete findings of the command. The printed text, `profile.json` and the page show parts of them. */
-export interface ProfileReport {
-  readonly measured: Measurement;
-  readonly knee: Knee;
-  readonly question: SettingsQuestion;
-  readonly answer: SettingsAnswer;
-  readonly recommendation: Recommendation;
-  readonly others: readonly Way[];
-}
+export type ProfileReport = ReturnType<typeof createReport>;
 
 /** @param architecture architecture of the function. @default the construct's default */
-export function createReport(
-  found: Measurement,
-  question: SettingsQuestion,
-  architecture: string | undefined,
-): ProfileReport {
-  const knee = kneeIn(found);
+export function createReport(measured: Measurement, question: SettingsQuestion, architecture: string | undefined) {
   const answer = settingsFor(question);
   return {
-    measured: found,
-    knee,
+    measured,
+    knee: kneeIn(measured),
     question,
     answer,
     recommendation: recommendationOf(answer, question.budgetMs, architecture),
@@ -38,22 +26,15 @@ export function createReport(
 
 export type MeasuredRun = Measurement['table'][number];
 
-/** Rows beyond which more rows gain little, in runs of ordinary length as deployed. */
-interface Knee {
-  readonly rows: number;
-  readonly length: number;
-  readonly threads: number;
-  readonly rowsPerSecond: number;
-  /** True if the largest runs that were measured still gain. More rows may be faster. */
-  readonly isOpen: boolean;
-}
-
-function kneeIn(measured: Measurement): Knee {
+/** Returns the rows beyond which more rows gain little, in runs of ordinary length as deployed. */
+function kneeIn(measured: Measurement) {
   const { length, threads } = measured;
   const runs = deployedRuns(measured);
   const at = kneeOf(runs.map(({ rowsPerSecond }) => rowsPerSecond));
   const { rows, rowsPerSecond } = runs[at] as MeasuredRun;
-  return { rows, length, threads, rowsPerSecond, isOpen: at > 0 && at === runs.length - 1 };
+  /** True if the largest runs that were measured still gain. More rows may be faster. */
+  const isOpen = at > 0 && at === runs.length - 1;
+  return { rows, length, threads, rowsPerSecond, isOpen };
 }
 
 /** Returns the runs of ordinary length with the threads of a host, fewer rows first. There is at least one. */
@@ -61,25 +42,9 @@ function deployedRuns({ table, length, threads }: Measurement): MeasuredRun[] {
   return table.filter((run) => run.length === length && run.threads === threads).toSorted((a, b) => a.rows - b.rows);
 }
 
-interface Recommendation {
-  readonly batchSize: number;
-  readonly windowSeconds: number;
-  readonly maxBatchRows: number;
-  readonly memoryMb: number;
-  readonly maximumConcurrency: number;
-  readonly reason: string;
-  /** True if 99 % of the messages are answered in time. If no settings achieve this, they are the fastest ones. */
-  readonly withinBudget: boolean;
-  readonly dollarsPerMillionRows: number;
-  /** Lines of code with the same settings as construct props, to paste into infra/app.ts. */
-  readonly props: readonly string[];
-}
+type Recommendation = ReturnType<typeof recommendationOf>;
 
-function recommendationOf(
-  { chosen, reason }: SettingsAnswer,
-  budgetMs: number,
-  architecture: string | undefined,
-): Recommendation {
+function recommendationOf({ chosen, reason }: SettingsAnswer, budgetMs: number, architecture: string | undefined) {
   const { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency, dollarsPerMillionRows } = chosen;
   const ofArchitecture = `architecture: Architecture.${architecture === 'arm64' ? 'ARM_64' : 'X86_64'}`;
   const options = [
@@ -94,8 +59,10 @@ function recommendationOf(
     memoryMb,
     maximumConcurrency,
     reason,
+    /** True if 99 % of the messages are answered in time. If no settings achieve this, they are the fastest ones. */
     withinBudget: chosen.p99AgeMs <= budgetMs,
     dollarsPerMillionRows,
+    /** Lines of code with the same settings as construct props, to paste into infra/app.ts. */
     props: [
       `batchSize: ${batchSize},`,
       `window: Duration.seconds(${windowSeconds}),`,
@@ -315,15 +282,9 @@ function throughputChart(report: ProfileReport): Chart {
     y: { title: 'rows per second', isLogarithmic: true, format: 'short' },
     lines: [
       ...[...Map.groupBy(shown, nameOf)].map(([name, runs]) =>
-        line(
-          name,
-          rows,
-          runs,
-          (run) => run.rows,
-          ({ rowsPerSecond: speed }) => speed,
-        ),
+        line(name, rows, new Map(runs.map((run) => [run.rows, run.rowsPerSecond]))),
       ),
-      ring(`${plural(knee.rows, 'row')}`, rows, knee.rows, knee.rowsPerSecond),
+      ring(plural(knee.rows, 'row'), rows, knee.rows, knee.rowsPerSecond),
     ],
   };
 }
@@ -340,7 +301,9 @@ function costChart({ answer: { candidates, chosen, oneByOne } }: ProfileReport):
     x: { title: 'batch size', values: sizes, base: 10 },
     y: { title: 'a million rows', isLogarithmic: true, format: 'dollars' },
     lines: [
-      ...windows.map(([window, of]) => line(`window ${window} s`, sizes, of, (one) => one.batchSize, costOf)),
+      ...windows.map(([window, of]) =>
+        line(`window ${window} s`, sizes, new Map(of.map((one) => [one.batchSize, costOf(one)]))),
+      ),
       ring('chosen', sizes, chosen.batchSize, costOf(chosen)),
     ],
   };
@@ -350,17 +313,10 @@ function distinct(values: readonly number[]): number[] {
   return [...new Set(values)].toSorted((a, b) => a - b);
 }
 
-function line<T>(
-  name: string,
-  xs: readonly number[],
-  all: readonly T[],
-  xOf: (one: T) => number,
-  value: (one: T) => number,
-): Line {
-  const values = new Map(all.map((one) => [xOf(one), value(one)]));
+function line(name: string, xs: readonly number[], values: ReadonlyMap<number, number>): Line {
   return { name, values: xs.map((x) => values.get(x) ?? null), as: 'points' };
 }
 
 function ring(name: string, xs: readonly number[], at: number, value: number): Line {
-  return { name, values: xs.map((x) => (x === at ? value : null)), as: 'ring' };
+  return { ...line(name, xs, new Map([[at, value]])), as: 'ring' };
 }

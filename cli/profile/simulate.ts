@@ -1,27 +1,15 @@
 import type { Clock } from '../../lambda/core/concurrency.ts';
 import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../lambda/core/limits.ts';
-import { createGather, MESSAGES_A_POLL } from '../local/gather.ts';
+import { createGather, type GatherLimits, MESSAGES_A_POLL } from '../local/gather.ts';
 
-export interface Mapping {
-  /** Maximum number of messages in an invocation. */
-  readonly batchSize: number;
-  readonly windowMs: number;
+export interface Mapping extends GatherLimits {
   readonly maximumConcurrency: number;
 }
 
 /** Returns the duration of an invocation with `messages` messages. */
 export type InvocationMs = (messages: number) => number;
 
-/** Outcome of a simulation: ages of messages when they are answered, and sizes of invocations. */
-export interface Course {
-  /** Time from a message's arrival to the end of its invocation: the median and the 99th percentile. */
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** Number of invocations by their number of messages. */
-  readonly sizes: ReadonlyMap<number, number>;
-  readonly messages: number;
-  readonly invocations: number;
-}
+export type Course = ReturnType<typeof simulateMapping>;
 
 /** Slot that gathers a batch of arrivals and then runs it. */
 interface Slot {
@@ -45,10 +33,10 @@ interface Slot {
  */
 export function simulateMapping(
   arrivals: Float64Array,
-  { batchSize, windowMs, maximumConcurrency }: Mapping,
+  { batchSize, windowSeconds, maximumConcurrency }: Mapping,
   invocationMs: InvocationMs,
   from = 0,
-): Course {
+) {
   const [firstMs, lastMs] = [arrivals[0] ?? 0, arrivals.at(-1) ?? 0];
   const min = Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
   const busy = (arrivals.length / (lastMs - firstMs)) * (invocationMs(batchSize) / batchSize);
@@ -58,12 +46,13 @@ export function simulateMapping(
   const slots: Slot[] = [];
   const inTurn: Slot[] = [];
   const ages = new Float64Array(arrivals.length);
+  /** Number of invocations by their number of messages. */
   const sizes = new Map<number, number>();
   let [aged, messages, invocations] = [0, 0, 0];
   let [nextWaiting, came] = [0, 0];
 
   const createSlot = (index: number): Slot => {
-    const limits = { batchSize, windowSeconds: windowMs / 1000, clock, bytesOf: () => 0 };
+    const limits = { batchSize, windowSeconds, clock, bytesOf: () => 0 };
     const gather = createGather<number>(limits, ({ records }) => run(slot, records));
     const slot: Slot = { index, gather, isRunning: false, isInTurn: false };
     return slot;
@@ -122,7 +111,14 @@ export function simulateMapping(
   }
   clock.passUntil(Number.POSITIVE_INFINITY);
   const sorted = ages.subarray(0, aged).sort();
-  return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), sizes, messages, invocations };
+  return {
+    /** Time from a message's arrival to the end of its invocation: the median and the 99th percentile. */
+    p50Ms: quantile(sorted, 0.5),
+    p99Ms: quantile(sorted, 0.99),
+    sizes,
+    messages,
+    invocations,
+  };
 }
 
 /** Creates a clock whose time passes at once. */
@@ -158,21 +154,18 @@ export function quantile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
 }
 
-export interface Arrivals {
-  /** Milliseconds in ascending order. */
-  readonly times: Float64Array;
-  readonly perSecond: number;
-  /** Index of the first message that counts. The queue settles before it. */
-  readonly from: number;
-}
+export type Arrivals = ReturnType<typeof poissonArrivals>;
 
 /** Seed for all candidates, so that only their settings differ. */
 const SEED = 20_261_122;
 /** Share of the messages during which the queue settles. */
 const SETTLING_SHARE = 0.1;
 
-/** Returns the arrivals of a Poisson process with `perSecond` messages on average. They are the same for each call. */
-export function poissonArrivals(perSecond: number, count: number): Arrivals {
+/**
+ * Returns the arrivals of a Poisson process with `perSecond` messages on average, in ascending milliseconds, and the
+ * index of the first message that counts. They are the same for each call.
+ */
+export function poissonArrivals(perSecond: number, count: number) {
   const next = randomNumbers(SEED);
   const times = new Float64Array(count);
   let nowMs = 0;

@@ -10,39 +10,27 @@ const POLL_MS = 1_000;
 const SOON_MS = 150;
 
 let state: State | undefined;
-/** Results that match the search. Undefined without a search. */
-let found: readonly ResultSeen[] | undefined;
 const answer = createAnswer(byId('answer'));
 const drawn = [createFigure(byId('latency')), createFigure(byId('fill'))];
 const search = byId('search', HTMLInputElement);
-search.addEventListener('input', () => void searchAgain().then(showResults, () => sayConnection(false)));
+search.addEventListener('input', () => void look());
 void poll();
 
 async function poll(): Promise<void> {
+  await look();
+  setTimeout(() => void poll(), answer.awaited() !== undefined ? SOON_MS : POLL_MS);
+}
+
+async function look(): Promise<void> {
+  const sought = search.value.trim();
   try {
-    const newest = await post('/state', {});
-    // The result is asked for after the state, because it is complete once its invocation has ended.
-    const awaited = answer.awaited();
-    const [sought] = awaited === undefined ? [] : await find(awaited);
-    if (search.value !== '') await searchAgain();
-    take(newest);
-    if (sought !== undefined) answer.came(sought, newest.invocations);
+    const newest = await post('/state', { search: sought, awaited: answer.awaited() });
+    // An earlier search may be answered after a later one.
+    if (sought === search.value.trim()) take(newest);
     sayConnection(true);
   } catch {
     sayConnection(false);
   }
-  setTimeout(() => void poll(), answer.awaited() !== undefined ? SOON_MS : POLL_MS);
-}
-
-async function find(messageId: string): Promise<readonly ResultSeen[]> {
-  return (await post('/find', { messageId })).results;
-}
-
-async function searchAgain(): Promise<void> {
-  const messageId = search.value.trim();
-  const results = messageId === '' ? undefined : await find(messageId);
-  // An earlier search may be answered after a later one.
-  if (messageId === search.value.trim()) found = results;
 }
 
 function take(newest: State): void {
@@ -56,14 +44,16 @@ function take(newest: State): void {
     setText(byId('endpoint'), newest.endpoint);
   }
   show(newest);
+  if (newest.awaited !== undefined) answer.came(newest.awaited, newest.invocations);
 }
 
-function show({ batchSize, windowSeconds, queues, totals, seconds, invocations, jobs, models, warnings }: State): void {
+function show(newest: State): void {
+  const { batchSize, windowSeconds, queues, totals, seconds, invocations, jobs, models, warnings, results } = newest;
   const wait = windowSeconds === 0 ? 'without a window' : `or what arrives in ${windowSeconds} s`;
   setText(byId('batching'), `batches of up to ${things(batchSize, 'message')}, ${wait}`);
   const last = seconds.slice(-RATE_SECONDS).reduce((all, { answered }) => all + answered, 0) / RATE_SECONDS;
   byId('facts').replaceChildren(
-    definitions('facts', [
+    definitions([
       ['Waiting', make('strong', {}, count(queues.waiting)), ` ${count(queues.inFlight)} in flight`],
       ['Answered', make('strong', {}, `${figure(last)}/s`), ` ${count(totals.answered)} in all`],
       ['Errors', alarming(sum(totals.errors)), ` ${count(sum(totals.retries))} retried`],
@@ -77,19 +67,16 @@ function show({ batchSize, windowSeconds, queues, totals, seconds, invocations, 
     const takes = hasTransform ? 'requests in the form of its transform' : tensors;
     return [`${name}/${version}`, count(rows), count(runs), noSample ?? takes];
   });
-  byId('model-table').replaceChildren(table('Counts of each model', ['model', 'rows scored', 'runs', 'takes'], rows));
+  byId('model-table').replaceChildren(
+    table({ caption: 'Counts of each model', heads: ['model', 'rows scored', 'runs', 'takes'], rows }),
+  );
   byId('warnings').replaceChildren(...warnings.map((warning) => make('li', {}, warning)));
   keepList(byId('invocation-list'), invocations, ({ number }) => `${number}`, invocationItem);
   keepList(byId('job-list'), jobs, ({ job }) => job, jobItem);
   for (const job of jobs) showJob(job);
   const codes = Object.entries({ ...totals.errors, ...totals.retries }).map(([code, many]) => `${code} ${count(many)}`);
   setText(byId('codes'), codes.join(', '));
-  showResults();
-}
-
-function showResults(): void {
-  const results = found ?? state?.results ?? [];
-  setText(byId('no-results'), found === undefined ? 'None yet.' : 'No such message among the newest 500 results.');
+  setText(byId('no-results'), search.value === '' ? 'None yet.' : 'No such message among the newest 500 results.');
   keepList(byId('result-list'), results, ({ messageId, at }) => `${messageId} ${at}`, resultItem);
 }
 

@@ -1,4 +1,5 @@
 import { count } from '../../format.ts';
+import type { TableShown } from '../wire.ts';
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>;
 
@@ -44,12 +45,9 @@ export function things(many: number, one: string, more = `${one}s`): string {
 }
 
 /** Creates a list of names and values: pairs of `dt` and `dd`. */
-export function definitions(
-  className: string,
-  pairs: readonly (readonly [name: string, ...value: (Node | string)[]])[],
-) {
+export function definitions(pairs: readonly (readonly [name: string, ...value: (Node | string)[]])[]) {
   const items = pairs.map(([name, ...value]) => make('div', {}, make('dt', {}, name), make('dd', {}, ...value)));
-  return make('dl', { class: className }, ...items);
+  return make('dl', { class: 'facts' }, ...items);
 }
 
 /** Creates a block of preformatted text that users copy or scroll. */
@@ -57,12 +55,8 @@ export function block(label: string, text: string): HTMLElement {
   return make('pre', { role: 'region', tabindex: 0, 'aria-label': label }, text);
 }
 
-/**
- * Creates a table that scrolls by itself on a narrow page. The first column names the rows.
- *
- * @param chosen row to mark
- */
-export function table(caption: string, heads: readonly string[], rows: readonly (readonly string[])[], chosen = -1) {
+/** Creates a table that scrolls by itself on a narrow page. The first column names the rows. */
+export function table({ caption, heads, rows, chosen }: TableShown) {
   const line = ([first = '', ...rest]: readonly string[], index: number): HTMLElement => {
     const name = index === chosen ? `▸ ${first} (recommended)` : first;
     const cells = rest.map((cell) => make('td', {}, cell));

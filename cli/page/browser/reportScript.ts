@@ -1,7 +1,7 @@
 /** Script of the `batchscore profile` report. It lays out the data that the command wrote into the page. */
 
 import { sentence } from '../../format.ts';
-import type { ReportPage, TableShown } from '../wire.ts';
+import type { ReportPage } from '../wire.ts';
 import { createFigure } from './charts.ts';
 import { block, byId, definitions, make, table } from './dom.ts';
 
@@ -19,15 +19,12 @@ function show(report: ReportPage): void {
       { id: 'main' },
       make('p', { class: 'lead' }, lead),
       ...reasons.map((reason) => make('p', {}, sentence(reason))),
-      definitions(
-        'facts',
-        facts.map(([name, value, more]) => [name, make('strong', {}, value), ` ${more}`]),
-      ),
+      definitions(facts.map(([name, value, more]) => [name, make('strong', {}, value), ` ${more}`])),
       section('Props for infra/app.ts', block('Props for infra/app.ts', props)),
       ...(findings.length === 0 ? [] : [section('Findings', list(findings))]),
       make('div', { class: 'columns' }, ...drawn.map(({ place }) => place)),
-      section('Settings for the traffic', make('p', {}, sentence(question)), tableOf(settings)),
-      make('details', {}, make('summary', {}, runs.caption), tableOf(runs)),
+      section('Settings for the traffic', make('p', {}, sentence(question)), table(settings)),
+      make('details', {}, make('summary', {}, runs.caption), table(runs)),
       section('What the figures assume', list(notes)),
     ),
   );
@@ -40,8 +37,4 @@ function section(title: string, ...parts: readonly Node[]): HTMLElement {
 
 function list(sentences: readonly string[]): HTMLElement {
   return make('ul', {}, ...sentences.map((one) => make('li', {}, sentence(one))));
-}
-
-function tableOf({ caption, heads, rows, chosen }: TableShown): HTMLElement {
-  return table(caption, heads, rows, chosen);
 }

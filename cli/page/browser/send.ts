@@ -1,5 +1,5 @@
 import { count } from '../../format.ts';
-import type { ModelSeen, ResultSeen, State, TensorSeen } from '../wire.ts';
+import type { ModelSeen, State, TensorSeen } from '../wire.ts';
 import { prettyOf } from './answer.ts';
 import { block, byId, make, things } from './dom.ts';
 
@@ -162,7 +162,6 @@ function listOf(text: string, expected: string): readonly unknown[] {
 /** Answers by path. The page and its server are built together, so they agree on them. */
 interface Answers {
   readonly '/state': State;
-  readonly '/find': { readonly results: readonly ResultSeen[] };
   readonly '/ask': { readonly messageId: string };
   readonly '/cancel': object;
 }

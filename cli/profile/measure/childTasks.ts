@@ -31,7 +31,6 @@ import {
   peakRssBytes,
   type RunTask,
   type Size,
-  type Started,
   type StartTask,
   type Target,
   type Timed,
@@ -47,31 +46,44 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
   // The host's code is loaded at this point.
   const codeMs = performance.timeOrigin + performance.now() - beganAt;
   let start: ModelStart | undefined;
-  const { model, location, config, rows, requestBytes, close } = await openForTask(task, tell, {
+  const open = await openForTask(task, (text) => void tell({ kind: 'warning', text }), {
     loaded: (took) => {
       start = took;
     },
   });
   if (start === undefined) throw new Error('expected the model to be loaded, it was not');
-  const { threads, probes: _, ...took } = start;
+  const took = { ...start, libraryMs: codeMs + start.libraryMs, processMs: beganAt - task.askedAt };
+  await tell({ kind: 'started', started: startedOf(task, open, took) });
+  await open.close();
+}
+
+export type Started = ReturnType<typeof startedOf>;
+
+/** Returns facts about a model after it has started as deployed. */
+function startedOf(task: StartTask, open: OpenModel, took: ModelStart & { readonly processMs: number }) {
+  const { model, location, config, rows, requestBytes } = open;
+  const { threads, probes: _, ...start } = took;
+  const { independence = 'unknown', sharing, evidence = '' } = model;
   const [provider] = config.providers ?? task.providers.map((name) => ({ name }));
-  const started: Started = {
+  return {
     model: model.name,
     version: model.version,
     path: location.path,
     allowedSizes: model.allowedSizes,
+    /** Maximum number of rows in a run that config.json and the option allow. */
     maxRows: maxRowsOf(model, config, task.maxBatchRows),
-    safety: safetyOf(model),
-    start: { ...took, libraryMs: codeMs + took.libraryMs, processMs: beganAt - task.askedAt },
+    safety: { verdict: independence, sharesRuns: sharing !== 'never', evidence },
+    start,
     threads: threads ?? availableParallelism(),
+    /** True if config.json sets the number of threads, so that no other number is measured. */
     hasGivenThreads: config.sessionOptions?.intraOpNumThreads !== undefined,
     provider: provider?.name ?? 'cpu',
+    /** Lengths to measure, in ascending order: sizes of the ragged axis, or of another open axis. */
     lengths: rows.lengths,
+    /** Length of ordinary rows. */
     length: rows.ordinary,
     requestBytes,
   };
-  await tell({ kind: 'started', started });
-  await close();
 }
 
 /**
@@ -82,10 +94,6 @@ function maxRowsOf({ maxBatchRows, allowedSizes }: Model, config: ModelConfig, a
   if (config.batching === 'alone') return 1;
   if (allowedSizes.length > 0) return maxBatchRows;
   return config.maxBatchRows ?? asked;
-}
-
-function safetyOf({ independence = 'unknown', sharing, evidence = '' }: Model): Started['safety'] {
-  return { verdict: independence, sharesRuns: sharing !== 'never', evidence };
 }
 
 /** Number of runs. Some models allocate memory only in the second run, and the first run of a shape is slow. */
@@ -115,7 +123,8 @@ const LOOK_EVERY_MS = 50;
 export async function runSizes(task: RunTask, tell: (told: Told) => Promise<void>): Promise<void> {
   const { sizes, threads, allowedSizes, slowMs, enoughMs } = task;
   await tell({ kind: 'trying', size: sizes[0] as Size });
-  const { model, rows: maker, close } = await openForTask(task, tell, { adapt: unchecked(allowedSizes, threads) });
+  const warn = (text: string): void => void tell({ kind: 'warning', text });
+  const { model, rows: maker, close } = await openForTask(task, warn, { adapt: unchecked(allowedSizes, threads) });
   const partsOf = new Map<number, readonly Part[]>();
   const ended = new Set<number>();
   const timings: Timing[] = [];
@@ -239,15 +248,7 @@ async function runMsOf(model: Model, batch: MicroBatch): Promise<number> {
   return (await model.run(stack(batch))).runMs;
 }
 
-interface OpenModel {
-  close(): Promise<void>;
-  readonly model: Model;
-  readonly location: ModelLocation;
-  readonly config: ModelConfig;
-  readonly rows: RowMaker;
-  /** Bytes of the first real request. Undefined if there are no samples. */
-  readonly requestBytes: number | undefined;
-}
+type OpenModel = Awaited<ReturnType<typeof openForTask>>;
 
 interface OpenOptions {
   /** Replaces the contents of config.json. */
@@ -257,16 +258,16 @@ interface OpenOptions {
 
 async function openForTask(
   { path, maxBatchRows, providers }: Target,
-  tell: (told: Told) => void,
+  warn: (text: string) => void,
   options: OpenOptions,
-): Promise<OpenModel> {
+) {
   const models = await openModelAlone(path, {
     maxBatchRows,
     maxBatchElements: SETTINGS.maxBatchElements.default,
     providers,
     allowProviderFallback: false,
     ignoreKept: true,
-    warn: (text) => tell({ kind: 'warning', text }),
+    warn,
     ...options,
   });
   const [location] = models.models as readonly [ModelLocation];
@@ -277,7 +278,9 @@ async function openForTask(
   const samples = await decodeSamples(lines, model);
   const rows = createRowMaker(model, samples, config.warmup);
   const [first] = lines.lines;
-  return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line), close: models.close };
+  /** Bytes of the first real request. Undefined if there are no samples. */
+  const requestBytes = first && Buffer.byteLength(first.line);
+  return { model, location, config, rows, requestBytes, close: models.close };
 }
 
 /** Returns config.json without the warm-up and its checks, and with the findings of the start. */

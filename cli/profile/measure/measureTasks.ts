@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
-import type { ProfileFile } from '../../../lambda/onnx/profileFile.ts';
+import type { Started } from './childTasks.ts';
 
 /** Task of a child process. The process ends after it. */
 export type Task = StartTask | RunTask;
@@ -34,28 +33,6 @@ export interface RunTask extends Target {
 export interface Size {
   readonly rows: number;
   readonly length: number;
-}
-
-/** Facts about a model after it has started as deployed. */
-export interface Started {
-  readonly model: string;
-  readonly version: string;
-  readonly path: string;
-  readonly allowedSizes: readonly number[];
-  /** Maximum number of rows in a run that config.json and the option allow. */
-  readonly maxRows: number;
-  readonly safety: ProfileFile['safety'];
-  readonly start: Omit<ModelStart, 'threads' | 'probes'> & { readonly processMs: number };
-  readonly threads: number;
-  /** True if config.json sets the number of threads, so that no other number is measured. */
-  readonly hasGivenThreads: boolean;
-  readonly provider: string;
-  /** Lengths to measure, in ascending order: sizes of the ragged axis, or of another open axis. */
-  readonly lengths: readonly number[];
-  /** Length of ordinary rows. */
-  readonly length: number;
-  /** Bytes of a real request. Undefined if there are no samples. */
-  readonly requestBytes: number | undefined;
 }
 
 export interface Timed extends Size {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
 import { pythonOf, sendersOf } from '../../../../cli/inspect/inspectCommand.ts';
 
-const samplesCommand = (file: string): string => `npx batchscore inspect digits --samples ${file}`;
+const samplesCommand = 'npx batchscore inspect digits --samples requests.jsonl';
 
 describe('how a request is sent', () => {
   it('is a command that any shell takes, whatever the request holds', () => {

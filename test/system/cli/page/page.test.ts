@@ -25,8 +25,8 @@ async function ask(body: string, times = 1): Promise<string> {
 
 async function answerTo(messageId: string): Promise<ResultSeen> {
   for (;;) {
-    const [result] = JSON.parse((await post(url, '/find', { messageId })).text).results;
-    if (result !== undefined) return result;
+    const { awaited } = JSON.parse((await post(url, '/state', { awaited: messageId })).text);
+    if (awaited !== undefined) return awaited;
   }
 }
 
@@ -73,7 +73,7 @@ describe('the page', () => {
     expect(results.find(({ messageId }) => messageId === MessageId)).toMatchObject({ isError: false });
     expect(invocations.at(-1)).toMatchObject({ records: 1 });
     expect(totals.models.digits?.rows).toBeGreaterThan(0);
-    const found = JSON.parse((await post(url, '/find', { messageId: MessageId?.slice(0, 8) })).text);
+    const found = JSON.parse((await post(url, '/state', { search: MessageId?.slice(0, 8) })).text);
     expect(found.results).toMatchObject([{ messageId: MessageId }]);
     const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl: resultQueueUrl, WaitTimeSeconds: 5 }));
     expect(JSON.parse(Messages?.[0]?.Body ?? '')).toMatchObject({ message_id: MessageId });

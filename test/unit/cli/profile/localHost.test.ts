@@ -15,10 +15,10 @@ import { sqsRecord } from '../../../helpers/handler.ts';
 /** The local host's own batch source, with a clock that waits for nobody: what is found here no load can change. */
 describe('the local host', () => {
   it.each([
-    [10, { batchSize: 100, windowMs: 1000, maximumConcurrency: 2 }],
-    [50, { batchSize: 100, windowMs: 1000, maximumConcurrency: 2 }],
-    [250, { batchSize: 100, windowMs: 1000, maximumConcurrency: 2 }],
-    [50, { batchSize: 10, windowMs: 0, maximumConcurrency: 2 }],
+    [10, { batchSize: 100, windowSeconds: 1, maximumConcurrency: 2 }],
+    [50, { batchSize: 100, windowSeconds: 1, maximumConcurrency: 2 }],
+    [250, { batchSize: 100, windowSeconds: 1, maximumConcurrency: 2 }],
+    [50, { batchSize: 10, windowSeconds: 0, maximumConcurrency: 2 }],
   ])('gathers at %d messages a second as the model of the event source mapping says, %j', async (rate, mapping) => {
     const invocationMs: InvocationMs = (messages) => 20 + messages / 2;
     const predicted = simulateMapping(poissonArrivals(rate, 50_000).times, mapping, invocationMs);
@@ -31,7 +31,7 @@ describe('the local host', () => {
 
 async function measure(
   times: Float64Array,
-  { batchSize, windowMs, maximumConcurrency }: Mapping,
+  { batchSize, windowSeconds, maximumConcurrency }: Mapping,
   invocationMs: InvocationMs,
 ): Promise<{ readonly batch: number; readonly p50Ms: number; readonly p99Ms: number }> {
   const clock = createVirtualClock();
@@ -51,7 +51,7 @@ async function measure(
     throw error;
   };
   const sources = Array.from({ length: maximumConcurrency }, () =>
-    createBatchSource({ batchSize, windowSeconds: windowMs / 1000, clock, receive, onError }),
+    createBatchSource({ batchSize, windowSeconds, clock, receive, onError }),
   );
   const ages: number[] = [];
   let invocations = 0;
