@@ -5,7 +5,7 @@ import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import type { SettingName, Store } from '../../lambda/settings.ts';
 import { DEFAULT_SECONDS, redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
-import { refuse, unknownAtSynth } from '../common/problems.ts';
+import { type Problem, refuse, unknownAtSynth } from '../common/problems.ts';
 import { bytesOf, daysOf, millisecondsOf, secondsOf } from '../common/units.ts';
 import type { Batching, Compute, ComputeForm } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
@@ -13,7 +13,7 @@ import type { AlarmThresholds } from '../monitoring/alarms.ts';
 import { bucketStore } from '../stores/bucketStore.ts';
 import { queueStore } from '../stores/queueStore.ts';
 import { tableStore } from '../stores/tableStore.ts';
-import type { BatchScoringProps, Tuning } from './props.ts';
+import type { BatchScoringProps, ExistingQueue, Tuning } from './props.ts';
 
 const STORE_PLANS = { queue: queueStore, table: tableStore, bucket: bucketStore } satisfies Record<Store, unknown>;
 
@@ -28,7 +28,11 @@ export type DeploymentPlan = ReturnType<typeof makePlan>;
 /** Completes the props with defaults. @throws ValidationError if a value that others are computed from is a token */
 export function makePlan(scope: Construct, props: BatchScoringProps<Compute>, compute: ComputeForm) {
   const { requestQueue: existing, results = ['queue'], stores = {}, capture } = props;
-  refuse([unknownAtSynth('shards', props.shards), unknownAtSynth('results', results, ...results)]);
+  refuse([
+    unknownAtSynth('shards', props.shards),
+    unknownAtSynth('results', results, ...results),
+    existing && incompleteQueue(existing),
+  ]);
   const fifo = existing?.queue.fifo ?? props.fifo ?? false;
   const byKind = fifo ? DEFAULTS.fifo : DEFAULTS.standard;
   const batching: Batching = {
@@ -79,6 +83,17 @@ export function makePlan(scope: Construct, props: BatchScoringProps<Compute>, co
     tuning: tuningOf(props.tuning ?? {}),
     jobs: props.jobs && jobSettings(props.jobs),
   };
+}
+
+/** Returns a problem if something is left out, as in an app that no compiler has checked. */
+function incompleteQueue({ queue, visibilityTimeout }: Partial<ExistingQueue>): Problem {
+  if (queue === undefined)
+    return 'requestQueue: expected an object with queue and visibilityTimeout, got none of a queue; write { queue, visibilityTimeout }';
+  const seconds = secondsOfQueue(queue, 'visibilityTimeout');
+  const own = seconds === undefined ? "the queue's own" : `Duration.seconds(${seconds}), as the queue has it`;
+  return (
+    visibilityTimeout === undefined && `requestQueue.visibilityTimeout: expected a duration, got none; give ${own}`
+  );
 }
 
 /** Tuning settings with a unit: their prop, and the unit of the number. */

@@ -244,6 +244,16 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   ],
   'an existing request queue': [
     [{ ...from(own()), fifo: true }, 'fifo: expected false, as the given request queue is, got true'],
+    // As in an app that no compiler has checked.
+    [
+      { requestQueue: { queue: own({ visibilityTimeout: seconds(30) }) } } as unknown as Props,
+      'requestQueue.visibilityTimeout: expected a duration, got none; give Duration.seconds(30), as the queue has it',
+    ],
+    [
+      { requestQueue: { queue: imported() } } as unknown as Props,
+      "requestQueue.visibilityTimeout: expected a duration, got none; give the queue's own",
+    ],
+    [{ requestQueue: own() } as unknown as Props, 'requestQueue: expected an object with queue and visibilityTimeout'],
     [
       from(own({ visibilityTimeout: seconds(90) })),
       'requestQueue.visibilityTimeout: expected 90 seconds, as the given request',
