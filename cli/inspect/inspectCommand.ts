@@ -206,7 +206,7 @@ function list(classes: readonly (number | string)[]): string {
 }
 
 function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {
-  const { constants, leftOut, samples, hasTransform } = opened;
+  const { constants, leftOut, samples, hasTransform, takesText } = opened;
   const rows: readonly (readonly [title: string, text: string | false])[] = [
     ['rows', opened.evidence],
     ['runs', runs(opened, inputs)],
@@ -214,7 +214,8 @@ function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {
     ['ragged', ragged(opened)],
     ['constants', constants.length > 0 && `${constants.join(', ')}, given by config.json`],
     ['left out', leftOut.length > 0 && `${leftOut.join(', ')}, which "outputs" in config.json does not name`],
-    ['transform', hasTransform && 'takes requests of its own: docs/transforms.md'],
+    ['tokenizer', takesText && 'takes texts: docs/models.md#texts'],
+    ['transform', hasTransform && !takesText && 'takes requests of its own: docs/transforms.md'],
   ];
   return rows.flatMap(([title, text]) => (text === false ? [] : [[title, text]]));
 }

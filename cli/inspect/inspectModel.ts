@@ -124,6 +124,7 @@ function aboutModel(model: ModelDescription) {
     openAxes: symbolicAxes(model).filter((axis) => axis !== ragged?.name),
     constants,
     hasTransform: takesOwnForm(model),
+    takesText: model.takesText === true,
   };
 }
 

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import type { Tokenizer } from 'tokenizers';
 import { failure, isFailure, messageOf, plural, preview } from '../core/failure.ts';
 import { listNames, type Model, type TensorSpec, type Transform, type TransformBody } from '../core/model.ts';
@@ -123,8 +123,12 @@ async function open(path: string) {
     throw new Error(NO_TOKENIZERS, { cause });
   });
   try {
+    // Reading a pipe would wait for its writer.
+    if (!(await stat(path)).isFile()) throw new Error('what is not a file');
     const tokenizer = Tokenizer.fromFile(path);
     const { truncation, padding }: TokenizerFile = JSON.parse(await readFile(path, 'utf8'));
+    const id = padding?.pad_id ?? 0;
+    if (!(Number.isInteger(id) && id >= 0 && id < 2 ** 31)) throw new Error(`the pad_id ${id}, which is no token`);
     return { tokenizer, truncation, padding };
   } catch (cause) {
     throw new Error(
@@ -143,7 +147,7 @@ function raggedOf(inputs: readonly TensorSpec[], padOf: (name: string) => number
 }
 
 /** Inputs of a request in the protocol's form. */
-const TEXTS = { name: 'text', inputs: [{ name: 'text', datatype: 'BYTES', shape: ['batch'] }] } as const;
+const TEXTS = { name: 'the tokenizer', inputs: [{ name: 'text', datatype: 'BYTES', shape: ['batch'] }] } as const;
 const KEYS = ['id', 'model_name', 'model_version', 'parameters', 'outputs', 'text', 'inputs', 'raw_input_contents'];
 
 /** Returns the texts of `{"text": …}`, or of a request with one input of texts. */

@@ -283,6 +283,22 @@ describe('a model with a tokenizer', () => {
       /expected the tokenizer\.json of a fast tokenizer/,
     ],
     [
+      'that is a folder, or a pipe that nobody writes to',
+      { 'model/tokenizer.json/part': '' },
+      idsModel(),
+      {},
+      /expected the tokenizer\.json of a fast tokenizer of Hugging Face, got: what is not a file/,
+    ],
+    [
+      'with padding that is no token',
+      {
+        'model/tokenizer.json': JSON.stringify({ ...JSON.parse(WORDPIECE), padding: { ...FILLED, pad_id: 2 ** 31 } }),
+      },
+      idsModel(),
+      {},
+      /expected the tokenizer\.json of a fast tokenizer of Hugging Face, got: the pad_id 2147483648, which is no token/,
+    ],
+    [
       'that takes no tokens',
       { 'model/tokenizer.json': WORDPIECE },
       model('x FP32[batch,3]', 'y FP32[batch,3]', graphOf('y = Identity x').nodes),

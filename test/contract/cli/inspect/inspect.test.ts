@@ -242,6 +242,8 @@ describe('a model with a tokenizer', () => {
     expect(code).toBe(0);
     expect(stdout).toContain('"text":"One example of a text."');
     expect(stdout).toContain('"shape":[1,');
+    expect(stdout).toMatch(/tokenizer +takes texts/);
+    expect(stdout).not.toMatch(/transform +takes/);
   });
 });
 
