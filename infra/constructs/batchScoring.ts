@@ -213,11 +213,15 @@ function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
   return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }
 
+/** Elements of a run on a GPU: 445 pictures of 224 × 224. A GPU gains from larger runs than a processor. */
+const GPU_BATCH_ELEMENTS = 67_108_864;
+
 /** Returns the host's environment variables. For a setting that is left out, the runtime's default applies. */
 function hostEnvironment(
   { props, batching, tuning, models, compute, logLevel, serviceName, events }: DeploymentPlan,
   ofChannels: Readonly<Record<string, unknown>>,
 ) {
+  const onGpu = hasGpu(compute.imageTarget.stage);
   return {
     // A worker thread cannot set this variable, and Managed Instances run the handler in one.
     [RUNTIME_TELEMETRY_OFF]: '1',
@@ -227,8 +231,9 @@ function hostEnvironment(
       ...modelSettings(models),
       ...ofChannels,
       defaultModel: props.defaultModel,
-      // The runtime's own default is cpu.
-      providers: tuning.providers ?? (hasGpu(compute.imageTarget.stage) ? 'cuda' : undefined),
+      // The runtime's own defaults are for a processor.
+      providers: tuning.providers ?? (onGpu ? 'cuda' : undefined),
+      maxBatchElements: tuning.maxBatchElements ?? (onGpu ? GPU_BATCH_ELEMENTS : undefined),
       serviceName,
       logLevel,
       eventsArn: events && arnOfEvents(events),

@@ -206,7 +206,7 @@ export type MoreQueueProps = Pick<
 export interface Tuning {
   /** Maximum rows in one run. @default 512 */
   readonly maxBatchRows?: number;
-  /** Maximum elements in all inputs of one run, including padding. @default 4194304 */
+  /** Maximum elements in all inputs of one run, including padding. @default 4194304, and 67108864 with a GPU */
   readonly maxBatchElements?: number;
   /** Maximum rows in one request. @default 10000 */
   readonly maxRequestRows?: number;

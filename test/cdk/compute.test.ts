@@ -87,6 +87,7 @@ describe('lambda-gpu', () => {
 
   it('runs on CUDA, never silently on the CPU, and in one thread, so that models lie on the device once', () => {
     const environment = environmentIn(template);
+    expect(environment).toMatchObject({ [CONFIG_KEYS.maxBatchElements]: '67108864' });
     expect(environment).toMatchObject({ [CONFIG_KEYS.providers]: 'cuda', AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' });
     expect(environment).not.toHaveProperty(CONFIG_KEYS.allowProviderFallback);
   });
