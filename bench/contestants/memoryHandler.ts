@@ -29,7 +29,11 @@ export async function openHandler(
     [CONFIG_KEYS.requestQueueUrls]: NO_QUEUE,
     [CONFIG_KEYS.resultQueueUrl]: `${NO_QUEUE}-of-results`,
   });
-  const telemetry = { observer: { ...SILENT, microBatch: observe, problem: rethrow }, outcomes: refuseUnscored, middlewares: [] };
+  const telemetry = {
+    observer: { ...SILENT, microBatch: observe, problem: rethrow },
+    outcomes: refuseUnscored,
+    middlewares: [],
+  };
   const { scoring } = await compose(config, {
     clients: { sqs: new SQSClient({ region: 'eu-central-1' }), s3: refuse },
     telemetry,
