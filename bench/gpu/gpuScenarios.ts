@@ -9,6 +9,7 @@ import {
   TABLE_CITIES,
   TABLE_NUMBERS,
 } from '../workload/generatedModels.ts';
+import type { Random } from '../workload/random.ts';
 import {
   drawFloats,
   drawLength,
@@ -42,7 +43,7 @@ const SMALL_ENCODER = { layers: 1, hidden: 192, heads: 12 };
 const LENGTHS = [16, 32, 64, 128, 256];
 
 /** Bytes that pictures are cut out of, because drawing each pixel would take minutes in all. */
-const POOL_BYTES = PIXELS + 65_536;
+const POOL_BYTES = 8 * 1024 * 1024;
 let pool: Uint8Array | undefined;
 
 function drawPicture(random: Random): InputTensor {
