@@ -250,12 +250,13 @@ export function trappingWhenOpened(): Uint8Array {
 export const TRAP = 1;
 
 /**
- * Takes tens of microseconds for each row of float32 `x` `[batch, 3]` and int64 `index` `[batch]`: `reciprocal` is `1 / x`,
+ * Takes a hundred microseconds for each row of float32 `x` `[batch, 3]` and int64 `index` `[batch]`: `reciprocal` is `1 / x`,
  * and `value` is looked up in a table of three. The run fails for an index outside of -3..2.
  */
 export function costlyModel(): Uint8Array {
   const { nodes, constants } = graphOf(
-    'wide = MatMul x w(3,1024); deep = MatMul wide w(1024,1024); back = MatMul deep w(1024,3); nothing = Mul back 0.0; ' +
+    'wide = MatMul x w(3,1024); deep = MatMul wide w(1024,1024); deeper = MatMul deep w(1024,1024); ' +
+      'deepest = MatMul deeper w(1024,1024); back = MatMul deepest w(1024,3); nothing = Mul back 0.0; ' +
       `inverse = Div 1.0 x; reciprocal = Add inverse nothing; traps = Equal index ${TRAP}; trap = Cast traps to=6; ` +
       'two = Add trap trap; divisor = Sub one two; quotient = Div least divisor; some = Cast quotient to=1; ' +
       'none = Mul some 0.0; found = Gather [10.0,20.0,30.0] index; value = Add found none',
