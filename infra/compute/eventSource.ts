@@ -34,16 +34,13 @@ export interface Concurrency {
   readonly maximumPollers?: number;
 }
 
-interface Feed {
-  readonly eventSourceMappings: readonly [EventSourceMapping, ...EventSourceMapping[]];
-  readonly graph: Graph;
-}
+type Mappings = readonly [EventSourceMapping, ...EventSourceMapping[]];
 
 /**
  * Creates a mapping from each request queue to a function, a version or an alias. Its role needs the right to consume
  * messages.
  */
-export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: Concurrency): Feed {
+export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: Concurrency) {
   const { batching, eventSourceEnabled } = wiring;
   const { minimumPollers, maximumPollers } = concurrency;
   const hasPollers = (minimumPollers ?? maximumPollers) !== undefined;
@@ -66,15 +63,15 @@ export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: C
     });
   };
   const [first, ...others] = wiring.requestQueues;
-  const eventSourceMappings = [feed(first), ...others.map(feed)] as const;
+  const eventSourceMappings: Mappings = [feed(first), ...others.map(feed)];
   warnOfMessagesInFlight(
     target,
     batching.batchSize,
     invocationsOf({ ...concurrency, maximumConcurrency: maxConcurrency }),
     'allow fewer invocations at a time',
   );
-  const left = eventCounts(eventSourceMappings);
-  return { eventSourceMappings, graph: { title: 'Messages that the event source mapping…', left } };
+  const graph: Graph = { title: 'Messages that the event source mapping…', left: eventCounts(eventSourceMappings) };
+  return { eventSourceMappings, graph };
 }
 
 /**
@@ -103,7 +100,7 @@ const EVENT_COUNTS = {
   DeletedEventCount: 'deleted',
 };
 
-function eventCounts(mappings: Feed['eventSourceMappings']): (Metric | MathExpression)[] {
+function eventCounts(mappings: Mappings): (Metric | MathExpression)[] {
   return Object.entries(EVENT_COUNTS).map(([metricName, label]) => {
     const count = ({ eventSourceMappingId }: EventSourceMapping): Metric =>
       new Metric({
