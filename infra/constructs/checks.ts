@@ -72,7 +72,7 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
 const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
 function joinedProblems(plan: DeploymentPlan): Problem[] {
-  const { environment = {}, stores: given = {} } = plan.props;
+  const { environment = {} } = plan.props;
   const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -92,8 +92,8 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
       `results: expected one or more of ${STORES.join(', ')}, each once, got ${results.join(',') || 'none'}; ` +
         'name where results should go',
     ...stores.map(
-      ({ name, prop }) =>
-        given[prop] !== undefined &&
+      ({ name, prop, given }) =>
+        given !== undefined &&
         !results.includes(name) &&
         `stores.${prop}: expected ${name} among the results where one is given, got ${results.join(',')}; ` +
           `add ${name} or leave out ${prop}`,
@@ -255,10 +255,10 @@ const NOTIFIES = 'the stack sets its notifications';
 
 /** Returns the existing queues, tables and buckets. */
 function existingOf({ props, capture, jobs, stores }: DeploymentPlan): Given[] {
-  const { requestQueue, payloadBucket, stores: given } = props;
+  const { requestQueue, payloadBucket } = props;
   return [
     { name: 'requestQueue', resource: requestQueue?.queue },
-    ...stores.map(({ prop, ownAccount }) => ({ name: `stores.${prop}`, resource: given?.[prop], ownAccount })),
+    ...stores.map(({ prop, given, ownAccount }) => ({ name: `stores.${prop}`, resource: given, ownAccount })),
     { name: 'payloadBucket', resource: payloadBucket },
     { name: 'capture.bucket', resource: capture?.bucket },
     { name: 'jobs.bucket', resource: jobs?.bucket, ownAccount: NOTIFIES },
