@@ -114,9 +114,8 @@ export class Jobs extends Construct {
   #createScore(): DockerImageFunction {
     const { compute, environment, serviceName, models } = this.#wiring;
     const { memoryMb, reservedConcurrency, outputPrefix } = this.#settings;
-    const scope = new Construct(this, 'Score');
     const score = this.#createFunction(
-      scope,
+      'Score',
       {
         memoryMb,
         ephemeralStorageMb: compute.ephemeralStorageMb,
@@ -125,15 +124,12 @@ export class Jobs extends Construct {
         does: 'plans and scores jobs',
         calls: 'S3',
       },
-      {
-        ...only(OF_SCORING, environment),
-        [CONFIG_KEYS.serviceName]: serviceName,
-      },
+      { ...only(OF_SCORING, environment), [CONFIG_KEYS.serviceName]: serviceName },
     );
     // Resuming a job deletes the files that ended it, but no scored ones.
     const ends = OF_AN_END.map((name) => `${outputPrefix}*/${name}`);
     grantObjects(score, this.bucket, ['s3:DeleteObject'], ends);
-    grantModels(scope, score, models);
+    grantModels(this, score, models);
     return score;
   }
 
@@ -141,7 +137,7 @@ export class Jobs extends Construct {
     const { environment, serviceName } = this.#wiring;
     const { inputPrefix, outputPrefix, concurrency } = this.#settings;
     const control = this.#createFunction(
-      new Construct(this, 'Control'),
+      'Control',
       {
         memoryMb: CONTROL_MEMORY_MB,
         command: 'jobControl.handler',
@@ -165,7 +161,7 @@ export class Jobs extends Construct {
 
   /** Creates a function that may read files, read and write job output, and use the key of its environment. */
   #createFunction(
-    scope: Construct,
+    id: string,
     options: Omit<ScoringFunctionOptions, 'architecture' | 'timeoutSeconds' | 'network'>,
     environment: Record<string, string>,
     models = this.#wiring.models,
@@ -173,7 +169,7 @@ export class Jobs extends Construct {
     const { inputPrefix, outputPrefix } = this.#settings;
     const { architecture } = this.#wiring.compute.imageTarget;
     const created = createScoringFunction(
-      scope,
+      new Construct(this, id),
       { ...options, architecture, timeoutSeconds: JOB_TIMEOUT_SECONDS, network: this.#settings },
       { ...this.#wiring, environment, models },
     );

@@ -96,20 +96,18 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
   const metric = (name: MetricName) => scoringMetric(subject.serviceName, name);
   const percent = (label: string, expression: string, usingMetrics: Record<string, Metric>) =>
     new MathExpression({ label, period: PERIOD, expression: `100 * ${expression}`, usingMetrics });
-  const deadLetters = deadLetterQueue && {
-    id: 'DeadLetters',
-    description: 'Messages were given up on and have no answer.',
-    metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
-  };
-  const oldestUrgent = urgentQueue && {
-    id: 'OldestUrgentMessage',
-    description: `The oldest urgent request has waited for longer than ${urgentTargetSeconds} s.`,
-    metric: oldestMessageAge([urgentQueue]),
-    threshold: urgentTargetSeconds,
-  };
-  return [
-    ...(deadLetters === undefined ? [] : [deadLetters]),
-    ...(oldestUrgent === undefined ? [] : [oldestUrgent]),
+  const conditions: readonly (AlarmCondition | undefined)[] = [
+    deadLetterQueue && {
+      id: 'DeadLetters',
+      description: 'Messages were given up on and have no answer.',
+      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
+    },
+    urgentQueue && {
+      id: 'OldestUrgentMessage',
+      description: `The oldest urgent request has waited for longer than ${urgentTargetSeconds} s.`,
+      metric: oldestMessageAge([urgentQueue]),
+      threshold: urgentTargetSeconds,
+    },
     ...stores.flatMap(({ alarms = [] }) => alarms),
     {
       id: 'OldestMessage',
@@ -167,4 +165,5 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     ...compute.alarms,
     ...(jobs?.alarms ?? []),
   ];
+  return conditions.filter((condition) => condition !== undefined);
 }
