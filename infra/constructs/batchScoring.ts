@@ -81,7 +81,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     super(scope, id);
     const { children: before } = Stack.of(this).node;
     try {
-      const form = props.compute ?? defaultCompute<Created>();
+      const form = props.compute ?? (lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>);
       const plan = makePlan(this, props, form);
       checkPlan(this, plan);
       const channels = new Channels(this, plan);
@@ -208,10 +208,6 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });
     }
   }
-}
-
-function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
-  return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }
 
 /** Returns the host's environment variables. For a setting that is left out, the runtime's default applies. */

@@ -9,7 +9,6 @@ import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import {
   CustomerManagedEncryptionConfiguration,
   DefinitionBody,
-  type IStateMachine,
   LogLevel,
   StateMachine,
 } from 'aws-cdk-lib/aws-stepfunctions';
@@ -309,7 +308,12 @@ function jobAlarms({ stateMachine, scoreFunction: score, controlFunction: contro
 }
 
 function jobGraphs({ stateMachine, scoreFunction: score }: Jobs, serviceName: string): Graph[] {
-  const parts = partsOf(stateMachine);
+  // The children of the map have metrics of their own, under its label.
+  const parts = StateMachine.fromStateMachineArn(
+    stateMachine,
+    'Children',
+    `${stateMachine.stateMachineArn}/${MAP_LABEL}`,
+  );
   return [
     {
       title: 'Jobs, and how long they take',
@@ -345,13 +349,4 @@ function jobGraphs({ stateMachine, scoreFunction: score }: Jobs, serviceName: st
       ],
     },
   ];
-}
-
-/**
- * Returns the children of the map, whose metrics have the label of the map.
- *
- * @see https://docs.aws.amazon.com/step-functions/latest/dg/concepts-examine-map-run.html
- */
-function partsOf(stateMachine: IStateMachine): IStateMachine {
-  return StateMachine.fromStateMachineArn(stateMachine, 'Children', `${stateMachine.stateMachineArn}/${MAP_LABEL}`);
 }
