@@ -47,11 +47,10 @@ const RETENTION_SECONDS = { min: 60, max: 1_209_600 };
 const LATENCY_SECONDS = { min: 1, max: RETENTION_SECONDS.max };
 
 function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: DeploymentPlan): Problem[] {
-  const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
   const ofTuning = Object.entries(tuning).map(([name, value]) => {
-    const range = ranges.get(name);
+    const setting = SETTINGS[name as SettingName];
     const [prop, unit] = TUNING_AMOUNTS[name as SettingName] ?? [name];
-    return typeof value === 'number' && range !== undefined ? outside(`tuning.${prop}`, value, range, unit) : undefined;
+    return typeof value === 'number' && 'min' in setting && outside(`tuning.${prop}`, value, setting, unit);
   });
   const { min, max, expected } = SETTINGS.capturePercent;
   const percent = known(capture?.percent) ?? min;
