@@ -20,6 +20,7 @@ import { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../common/created.ts';
 import { hostRole } from '../common/given.ts';
+import { allow } from '../common/grants.ts';
 import { type AlarmCondition, type Graph, PERIOD, SUM } from '../common/metrics.ts';
 import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
 import { acknowledgeWildcard } from '../common/nag.ts';
@@ -135,7 +136,7 @@ function attachTo(
   const network = { vpc, vpcSubnets: subnets, securityGroups: securityGroups && [...securityGroups] };
   if (vpc === undefined) return network;
   warnOfIsolation(scope, vpc, subnets, service);
-  role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
+  allow(role, ATTACH, ['*']);
   acknowledgeWildcard(role, '*', 'interfaces');
   return { ...network, securityGroups: network.securityGroups ?? [createHostGroup(scope, 'SecurityGroup', vpc)] };
 }

@@ -35,7 +35,7 @@ import {
   PropagatedTagSource,
   TaskDefinition,
 } from 'aws-cdk-lib/aws-ecs';
-import { type IRole, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { IRole } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Duration, Names, Size, Stack } from 'aws-cdk-lib/core';
@@ -43,6 +43,7 @@ import type { Construct } from 'constructs';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createLogGroup, type Queues, warnOfKeyPolicy } from '../common/created.ts';
 import { hostRole } from '../common/given.ts';
+import { allow } from '../common/grants.ts';
 import { type AlarmCondition, AT_MOST, type Graph, PERIOD, scoringMetric, together } from '../common/metrics.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
 import { known } from '../common/problems.ts';
@@ -220,9 +221,7 @@ const HEALTH_CHECK = {
 /** Lets tasks set their own scale-in protection. The cluster contains no other tasks. */
 function allowProtection(role: IRole, cluster: Cluster): void {
   const tasks = cluster.arnForTasks('*');
-  role.addToPrincipalPolicy(
-    new PolicyStatement({ actions: ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], resources: [tasks] }),
-  );
+  allow(role, ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], [tasks]);
   acknowledgeWildcard(role, tasks, 'tasks');
 }
 
