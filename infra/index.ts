@@ -19,6 +19,7 @@ export type {
   ExistingQueue,
   MoreQueueProps,
   ResultStore,
+  ResultStores,
   Tuning,
 } from './constructs/props.ts';
 export type { ContainerImage, ImageBuild } from './image/containerImage.ts';
@@ -27,5 +28,4 @@ export type { Jobs } from './jobs/scoringJobs.ts';
 export type { AlarmThresholds } from './monitoring/alarms.ts';
 export type { BucketStoreProps } from './stores/bucketStore.ts';
 export type { QueueStoreProps } from './stores/queueStore.ts';
-export type { ResultStores } from './stores/resultStore.ts';
 export type { MoreTableProps, TableStoreProps } from './stores/tableStore.ts';

@@ -1,5 +1,5 @@
 import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
-import { type IRole, Role } from 'aws-cdk-lib/aws-iam';
+import { type IRole, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Arn, ArnFormat, type IResource, type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
@@ -119,13 +119,14 @@ function placeOf(resource: IResource | undefined): ResourceEnvironment | undefin
 }
 
 /**
- * Returns the given role. One of another stack is imported, so that its policy is part of this stack: otherwise each
- * stack would need the other first.
+ * Returns the role of hosts: the given one, or a new one. A given one of another stack is imported, so that its policy
+ * is part of this stack: otherwise each stack would need the other first.
  *
+ * @param service that assumes a new one
  * @throws ValidationError if the role is known to be in another account, because functions and tasks cannot use one
  */
-export function roleGiven(scope: Construct, role: IRole | undefined): IRole | undefined {
-  refuse([otherAccount(scope, 'role', role, 'functions and tasks take no other')]);
-  const isElsewhere = role !== undefined && Stack.of(role) !== Stack.of(scope);
-  return isElsewhere ? Role.fromRoleArn(scope, 'Given', role.roleArn) : role;
+export function hostRole(scope: Construct, given: IRole | undefined, service: string, description: string): IRole {
+  if (given === undefined) return new Role(scope, 'Role', { assumedBy: new ServicePrincipal(service), description });
+  refuse([otherAccount(scope, 'role', given, 'functions and tasks take no other')]);
+  return Stack.of(given) === Stack.of(scope) ? given : Role.fromRoleArn(scope, 'Given', given.roleArn);
 }

@@ -70,6 +70,6 @@ export function arnOfEvents(events: IEventBus | ITopic): string {
   return 'eventBusArn' in events ? events.eventBusArn : events.topicArn;
 }
 
-export function combine(grants: readonly (Grant | undefined)[]): Grant {
-  return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
+export function combine(grants: readonly Grant[]): Grant {
+  return grants.reduce((all, grant) => all.combine(grant));
 }

@@ -43,10 +43,6 @@ export function known<T>(value: T): T | undefined {
   return Token.isUnresolved(value) ? undefined : value;
 }
 
-export function shown(value: unknown): string {
-  return Token.isUnresolved(value) ? 'a token' : `${value}`;
-}
-
 /** Returns true if both values are known and the first is larger. */
 export function exceeds(value: number | undefined, limit: number | undefined): boolean {
   const [amount, most] = [known(value), known(limit)];

@@ -79,12 +79,16 @@ function fargateProblems(vcpus: number, memoryMb: number, ephemeralStorageMb: nu
   if (range === undefined) return [unknownAtSynth('vcpus', vcpus), oneOf('vcpus', vcpus, [...MEMORY_GIB.keys()])];
   const [min, max, step] = range;
   return [
-    outside('ephemeralStorageSize', ephemeralStorageMb && ephemeralStorageMb / MIB_PER_GIB, STORAGE_GIB, 'GiB'),
+    outside(
+      'ephemeralStorageSize',
+      ephemeralStorageMb && ephemeralStorageMb / MIB_PER_GIB,
+      { min: 21, max: 200 },
+      'GiB',
+    ),
     (memory < min || memory > max || memory % step !== 0) &&
       `memorySize: expected ${min} to ${max} GiB in steps of ${step} with ${vcpus} vCPUs, got ${memory}; change one of the two`,
   ];
 }
 
-const STORAGE_GIB = { min: 21, max: 200 };
 /** Fargate's default. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-task-storage.html */
 const FARGATE_STORAGE_MB = 20 * MIB_PER_GIB;

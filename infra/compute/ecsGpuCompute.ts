@@ -23,7 +23,7 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
-import { outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { outside, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, MIB_PER_GIB, mebibytesOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
@@ -56,61 +56,39 @@ const GPU_START_SECONDS = 600;
  * @experimental It has not run on AWS
  */
 export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
-  const settings = withGpuDefaults(options);
+  const { vcpus = 3, gpuCount = 1, gpuMemory, instanceTypes } = options;
+  const memoryMb = mebibytesOf('memorySize', options.memorySize) ?? 12_288;
+  const gpuMemoryGiB = gibibytesOf('gpuMemory', gpuMemory) ?? 16;
+  const architecture = Architecture.X86_64;
+  const startSeconds = GPU_START_SECONDS;
+  const settings = { ...serviceDefaults(options), startSeconds, architecture, vcpus, memoryMb, gpuCount };
+  const maxStopSeconds = settings.spot ? SPOT_NOTICE_SECONDS : Number.POSITIVE_INFINITY;
   return {
     ...workerForm(settings, {
       compatibility: Compatibility.MANAGED_INSTANCES,
       endpoints: ENDPOINTS_OF_INSTANCES,
-      capacityOf: (scope, cluster, network) => addManagedInstances(scope, cluster, network, settings),
+      capacityOf: (scope, cluster, network) =>
+        addManagedInstances(scope, cluster, network, { ...settings, gpuMemoryGiB, instanceTypes }),
     }),
     kind: 'ecs-gpu',
-    imageTarget: {
-      stage: 'worker-gpu',
-      architecture: settings.architecture,
-      devices: settings.gpuCount,
-      room: { memoryMb: settings.memoryMb },
-    },
+    imageTarget: { stage: 'worker-gpu', architecture, devices: gpuCount, room: { memoryMb } },
     problems: (batching) => [
-      ...serviceProblems(settings, batching, settings.spot ? SPOT_NOTICE_SECONDS : Number.POSITIVE_INFINITY),
-      ...gpuTaskProblems(settings),
+      ...serviceProblems(settings, batching, maxStopSeconds),
+      unknownAtSynth('vcpus', vcpus),
+      unknownAtSynth('gpuCount', gpuCount),
+      outside('gpuCount', gpuCount, { min: 1, max: 16 }),
+      ...kernelProblems(instanceTypes, gpuMemory && gpuMemoryGiB),
+      ...networkProblems(options, 'tasks on Managed Instances'),
+      outside('gpuMemory', gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
+      outside('vcpus', vcpus, { min: 1, max: 192 }),
+      outside('memorySize', memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
+      gpuCount > 1 &&
+        (instanceTypes === undefined || instanceTypes.every((type) => ONE_GPU.test(type))) &&
+        `instanceTypes: expected one with ${gpuCount} GPUs, because a task has all of its GPUs from one instance, got ` +
+          `${instanceTypes?.join(', ') ?? 'none, and those that are taken otherwise have one'}; name types with so many GPUs, such as ` +
+          'g5.12xlarge with 4, or lower gpuCount',
     ],
   };
-}
-
-type Settings = ReturnType<typeof withGpuDefaults>;
-
-function withGpuDefaults(options: EcsGpuOptions) {
-  return {
-    ...serviceDefaults(options),
-    startSeconds: GPU_START_SECONDS,
-    architecture: Architecture.X86_64,
-    vcpus: options.vcpus ?? 3,
-    memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 12_288,
-    gpuCount: options.gpuCount ?? 1,
-    gpuMemory: options.gpuMemory,
-    gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
-    instanceTypes: options.instanceTypes,
-  };
-}
-
-/** Returns problems with settings that ECS refuses, or that leave a task without a device or network access. */
-function gpuTaskProblems(settings: Settings): Problem[] {
-  const { gpuCount, instanceTypes } = settings;
-  return [
-    unknownAtSynth('vcpus', settings.vcpus),
-    unknownAtSynth('gpuCount', gpuCount),
-    outside('gpuCount', gpuCount, { min: 1, max: 16 }),
-    ...kernelProblems(instanceTypes, settings.gpuMemory && settings.gpuMemoryGiB),
-    ...networkProblems(settings, 'tasks on Managed Instances'),
-    outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
-    outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
-    outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
-    gpuCount > 1 &&
-      (instanceTypes === undefined || instanceTypes.every((type) => ONE_GPU.test(type))) &&
-      `instanceTypes: expected one with ${gpuCount} GPUs, because a task has all of its GPUs from one instance, got ` +
-        `${instanceTypes?.join(', ') ?? 'none, and those that are taken otherwise have one'}; name types with so many GPUs, such as ` +
-        'g5.12xlarge with 4, or lower gpuCount',
-  ];
 }
 
 /** Sizes with one GPU, in all families of `kernelProblems`. */
@@ -123,7 +101,7 @@ function addManagedInstances(
   scope: Construct,
   cluster: Cluster,
   { subnets, securityGroup }: Network,
-  settings: Settings,
+  settings: Requirements & { readonly spot: boolean },
 ): string {
   const instanceRole = createInstanceRole(scope, cluster);
   const provider = new ManagedInstancesCapacityProvider(scope, 'Capacity', {
@@ -145,8 +123,16 @@ const ACCELERATORS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.
 /** Share of a GPU's nominal memory that EC2 reports: 22,888 MiB for an L4 of 24 GB. */
 const REPORTED_SHARE = 0.9;
 
-function requirementsOf(settings: Settings): InstanceRequirementsConfig {
-  const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = settings;
+interface Requirements {
+  readonly gpuCount: number;
+  readonly gpuMemoryGiB: number;
+  readonly vcpus: number;
+  readonly memoryMb: number;
+  readonly instanceTypes: readonly string[] | undefined;
+}
+
+function requirementsOf(requirements: Requirements): InstanceRequirementsConfig {
+  const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = requirements;
   const min = { vCpuCountMin: vcpus, memoryMin: Size.mebibytes(memoryMb) };
   if (instanceTypes !== undefined) return { ...min, allowedInstanceTypes: [...instanceTypes] };
   return {

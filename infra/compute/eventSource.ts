@@ -12,7 +12,7 @@ import {
 } from '../../lambda/core/limits.ts';
 import { allow } from '../common/grants.ts';
 import { type Graph, together } from '../common/metrics.ts';
-import { exceeds, known, outside, type Problem, shown } from '../common/problems.ts';
+import { exceeds, known, outside, type Problem } from '../common/problems.ts';
 import { type Batching, queueCount, type Wiring, warnOfMessagesInFlight } from './compute.ts';
 
 /** Limits on the invocations of a function, and on those of each of its mappings. The service has defaults. */
@@ -34,16 +34,13 @@ export interface Concurrency {
   readonly maximumPollers?: number;
 }
 
-interface Feed {
-  readonly eventSourceMappings: readonly [EventSourceMapping, ...EventSourceMapping[]];
-  readonly graph: Graph;
-}
+type Mappings = readonly [EventSourceMapping, ...EventSourceMapping[]];
 
 /**
  * Creates a mapping from each request queue to a function, a version or an alias. Its role needs the right to consume
  * messages.
  */
-export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: Concurrency): Feed {
+export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: Concurrency) {
   const { batching, eventSourceEnabled } = wiring;
   const { minimumPollers, maximumPollers } = concurrency;
   const hasPollers = (minimumPollers ?? maximumPollers) !== undefined;
@@ -66,15 +63,15 @@ export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: C
     });
   };
   const [first, ...others] = wiring.requestQueues;
-  const eventSourceMappings = [feed(first), ...others.map(feed)] as const;
+  const eventSourceMappings: Mappings = [feed(first), ...others.map(feed)];
   warnOfMessagesInFlight(
     target,
     batching.batchSize,
     invocationsOf({ ...concurrency, maximumConcurrency: maxConcurrency }),
     'allow fewer invocations at a time',
   );
-  const left = eventCounts(eventSourceMappings);
-  return { eventSourceMappings, graph: { title: 'Messages that the event source mapping…', left } };
+  const graph: Graph = { title: 'Messages that the event source mapping…', left: eventCounts(eventSourceMappings) };
+  return { eventSourceMappings, graph };
 }
 
 /**
@@ -103,7 +100,7 @@ const EVENT_COUNTS = {
   DeletedEventCount: 'deleted',
 };
 
-function eventCounts(mappings: Feed['eventSourceMappings']): (Metric | MathExpression)[] {
+function eventCounts(mappings: Mappings): (Metric | MathExpression)[] {
   return Object.entries(EVENT_COUNTS).map(([metricName, label]) => {
     const count = ({ eventSourceMappingId }: EventSourceMapping): Metric =>
       new Metric({
@@ -149,8 +146,6 @@ function invocationsOf({ maximumConcurrency, minimumPollers, maximumPollers }: C
 export const CONCURRENCY = { min: 1, max: 100_000 };
 /** Setting that limits the invocations of a function. A mapping starts at least two at a time. */
 const RESERVE = { name: 'reservedConcurrency', ...CONCURRENCY, min: MAXIMUM_CONCURRENCY.min };
-const MINIMUM_POLLERS = { min: 2, max: 200 };
-const MAXIMUM_POLLERS = { min: 2, max: 2000 };
 
 /**
  * Returns problems with limits that Lambda refuses, or with a reserve that leads to throttling.
@@ -163,8 +158,8 @@ export function concurrencyProblems(concurrency: Concurrency, batching: Batching
   const ranges = [
     outside(reserve.name, reservedConcurrency, reserve),
     outside('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY),
-    outside('minimumPollers', minimumPollers, MINIMUM_POLLERS),
-    outside('maximumPollers', maximumPollers, MAXIMUM_POLLERS),
+    outside('minimumPollers', minimumPollers, { min: 2, max: 200 }),
+    outside('maximumPollers', maximumPollers, { min: 2, max: 2000 }),
   ];
   if (ranges.some(Boolean)) return ranges;
   const ofEach = invocationsOf(concurrency) ?? MAXIMUM_CONCURRENCY.min;
@@ -174,7 +169,7 @@ export function concurrencyProblems(concurrency: Concurrency, batching: Batching
     maximumConcurrency !== undefined &&
       (minimumPollers ?? maximumPollers) !== undefined &&
       'maximumConcurrency: expected none with minimumPollers or maximumPollers, because a mapping takes one or the other, ' +
-        `got ${shown(maximumConcurrency)}; leave it or the pollers out`,
+        `got ${known(maximumConcurrency) ?? 'a token'}; leave it or the pollers out`,
     exceeds(minimumPollers, maximumPollers) &&
       `minimumPollers: expected at most maximumPollers, ${maximumPollers}, got ${minimumPollers}; lower it`,
     exceeds(least, reservedConcurrency) &&

@@ -3,7 +3,7 @@ import {
   LambdaDeploymentConfig,
   LambdaDeploymentGroup,
   TimeBasedLinearTrafficRouting,
-  type TrafficRouting,
+  TrafficRouting,
 } from 'aws-cdk-lib/aws-codedeploy';
 import { type Alias, Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Duration, Size } from 'aws-cdk-lib/core';
@@ -52,7 +52,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     imageTarget: { stage: 'lambda', architecture, room: { memoryMb } },
     timeoutSeconds,
     hasNetwork: options.vpc !== undefined,
-    firstStepPercent: firstStepPercent(trafficRouting),
+    firstStepPercent: known(stepsOf(trafficRouting).percentage) ?? 100,
     ephemeralStorageMb,
     problems: (batching) => [
       outside('memorySize', memoryMb, { min: 128, max: 10_240 }, 'MiB'),
@@ -116,13 +116,8 @@ function routingProblem(trafficRouting: TrafficRouting | undefined): Problem {
   );
 }
 
-/** Returns the percent of the invocations that a new version gets first. 100 if it takes over immediately. */
-function firstStepPercent(trafficRouting: TrafficRouting | undefined): number {
-  return (trafficRouting && known(stepsOf(trafficRouting).percentage)) ?? 100;
-}
-
 /** Returns the steps of a canary or a linear shift. All at once has none. */
-function stepsOf(trafficRouting: TrafficRouting) {
+function stepsOf(trafficRouting: TrafficRouting = TrafficRouting.allAtOnce()) {
   const { interval, percentage = 100 }: Partial<TimeBasedLinearTrafficRouting> = trafficRouting;
   return { interval, percentage };
 }

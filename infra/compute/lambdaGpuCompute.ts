@@ -16,7 +16,7 @@ import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB } from '../../lambda/core/limits.ts';
 import { createLogGroup, resourceOf } from '../common/created.ts';
 import { acknowledge, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
-import { exceeds, oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { exceeds, oneOf, outside, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
@@ -81,30 +81,47 @@ const WAKE_SECONDS = 600;
  * @experimental It has not run on AWS
  */
 export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
-  const settings = withDefaults(options);
-  const { timeoutSeconds, minimumEnvironments, maximumEnvironments } = settings;
+  const { minimumEnvironments = 1, maximumEnvironments = 2, instanceTypes } = options;
+  const gpuMemoryGiB = gibibytesOf('gpuMemory', options.gpuMemory) ?? 16;
+  const memoryMb = mebibytesOf('memorySize', options.memorySize) ?? 8192;
+  const ephemeralStorageMb = mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize);
+  const timeoutSeconds = secondsOf('timeout', options.timeout) ?? 300;
   // Each environment runs one invocation at a time.
   const concurrency = { reservedConcurrency: maximumEnvironments };
+  const currentVersionOptions = {
+    minExecutionEnvironments: minimumEnvironments,
+    maxExecutionEnvironments: maximumEnvironments,
+  };
+  const settings = { ...options, architecture: ARCHITECTURE, memoryMb, ephemeralStorageMb, timeoutSeconds };
   return {
     kind: 'lambda-gpu',
-    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, room: { memoryMb: settings.memoryMb } },
+    imageTarget: { stage: 'lambda-gpu', architecture: ARCHITECTURE, room: { memoryMb } },
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
-    problems: (batching) => [...gpuProblems(settings), ...concurrencyProblems(concurrency, batching, ENVIRONMENTS)],
+    problems: (batching) => [
+      outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
+      outside('timeout', timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
+      oneOf('gpuMemory', gpuMemoryGiB, [3, 6, 12, 16, 24, 48]),
+      ...kernelProblems(instanceTypes, gpuMemoryGiB),
+      ...networkProblems(options, 'instances'),
+      outside('memorySize', memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
+      unknownAtSynth('minimumEnvironments', minimumEnvironments),
+      outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
+      exceeds(minimumEnvironments, maximumEnvironments) &&
+        `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
+          `got ${maximumEnvironments}; raise it`,
+      ...concurrencyProblems(concurrency, batching, { name: 'maximumEnvironments', min: 1, max: 1000 }),
+    ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const environment = { ...wiring.environment, ...ONE_THREAD };
-      const currentVersionOptions = {
-        minExecutionEnvironments: minimumEnvironments,
-        maxExecutionEnvironments: maximumEnvironments,
-      };
       const scoringFunction = createScoringFunction(
         scope,
         { ...settings, currentVersionOptions },
         { ...wiring, environment },
       );
-      const { capacityProvider, ...network } = createCapacity(scope, settings, wiring);
-      runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
+      const { capacityProvider, ...network } = createCapacity(scope, options, wiring);
+      runOn(scoringFunction, capacityProvider, gpuMemoryGiB);
       // Managed Instances run only published versions. The alias points to the latest one.
       const live = createLiveAlias(scope, scoringFunction);
       return {
@@ -117,20 +134,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
   };
 }
 
-type Settings = ReturnType<typeof withDefaults>;
-
-function withDefaults(options: LambdaGpuOptions) {
-  return {
-    ...options,
-    gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
-    architecture: Architecture.X86_64,
-    memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 8192,
-    ephemeralStorageMb: mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize),
-    timeoutSeconds: secondsOf('timeout', options.timeout) ?? 300,
-    minimumEnvironments: options.minimumEnvironments ?? 1,
-    maximumEnvironments: options.maximumEnvironments ?? 2,
-  };
-}
+const ARCHITECTURE = Architecture.X86_64;
 
 /**
  * Range behind a mapping. The models must load within 900 s.
@@ -138,40 +142,21 @@ function withDefaults(options: LambdaGpuOptions) {
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html
  */
 const GPU_TIMEOUT_SECONDS = { min: 1, max: 5400 };
-const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
-const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
-
-function gpuProblems(settings: Settings): Problem[] {
-  const { minimumEnvironments, maximumEnvironments } = settings;
-  return [
-    outside('ephemeralStorageSize', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
-    outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
-    oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
-    ...kernelProblems(settings.instanceTypes, settings.gpuMemoryGiB),
-    ...networkProblems(settings, 'instances'),
-    outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
-    unknownAtSynth('minimumEnvironments', minimumEnvironments),
-    outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
-    exceeds(minimumEnvironments, maximumEnvironments) &&
-      `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
-        `got ${maximumEnvironments}; raise it`,
-  ];
-}
 
 /** Creates the capacity provider that starts and terminates the instances, and their network if none is given. */
-function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
-  const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring);
+function createCapacity(scope: Construct, options: LambdaGpuOptions, wiring: Wiring) {
+  const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, options, wiring);
   const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
   const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);
   const capacity = new CapacityProvider(scope, 'Capacity', {
     subnets,
     securityGroups: [securityGroup],
-    architectures: [settings.architecture],
+    architectures: [ARCHITECTURE],
     operatorRole,
     logGroup,
     kmsKey: wiring.encryptionKey,
     instanceTypeFilter:
-      settings.instanceTypes && InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
+      options.instanceTypes && InstanceTypeFilter.allow(options.instanceTypes.map((type) => new InstanceType(type))),
   });
   propagateTags(resourceOf(capacity, CfnCapacityProvider));
   // A version is published after its environments have started. They need the key of the disks, and S3 for models.

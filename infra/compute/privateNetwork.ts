@@ -3,7 +3,6 @@ import {
   FlowLogDestination,
   FlowLogTrafficType,
   GatewayVpcEndpointAwsService,
-  type InterfaceVpcEndpoint,
   InterfaceVpcEndpointAwsService,
   type ISecurityGroup,
   type ISubnet,
@@ -173,20 +172,15 @@ function addEndpoints(
   const description = 'Endpoints of AWS services: hosts call them';
   const group = new SecurityGroup(scope, 'Endpoints', { vpc, description, allowAllOutbound: false });
   group.addIngressRule(hosts, HTTPS, 'hosts');
-  const add = (id: string, service: InterfaceVpcEndpointAwsService): InterfaceVpcEndpoint =>
-    vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
-  const all = { ...ENDPOINTS, ...(tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }), ...interfaces };
-  const endpoints = Object.entries(all).map(([id, service]) => {
-    const endpoint = add(id, service);
-    if (!WITHOUT_POLICY.includes(service)) endpoint.addToPolicy(ownAccountOnly(scope));
+  const { XRAY, EVENTBRIDGE, SNS } = InterfaceVpcEndpointAwsService;
+  const Events = events && ('eventBusArn' in events ? EVENTBRIDGE : SNS);
+  const all = { ...ENDPOINTS, ...(tracing && { Xray: XRAY }), ...interfaces, ...(Events && { Events }) };
+  const endpoints: IDependable[] = Object.entries(all).map(([id, service]) => {
+    const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
+    const resource = events && service === Events ? arnOfEvents(events) : undefined;
+    if (!WITHOUT_POLICY.includes(service)) endpoint.addToPolicy(ownAccountOnly(scope, resource));
     return endpoint;
   });
-  if (events !== undefined) {
-    const { EVENTBRIDGE, SNS } = InterfaceVpcEndpointAwsService;
-    const endpoint = add('Events', 'eventBusArn' in events ? EVENTBRIDGE : SNS);
-    endpoint.addToPolicy(ownAccountOnly(scope, arnOfEvents(events)));
-    endpoints.push(endpoint);
-  }
   const s3 = vpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
   s3.addToPolicy(ownAccountOnly(scope));
   // Lambda pulls images in its own network.

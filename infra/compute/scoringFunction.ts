@@ -1,13 +1,5 @@
 import { Stats } from 'aws-cdk-lib/aws-cloudwatch';
-import {
-  Effect,
-  type IGrantable,
-  type IRole,
-  Policy,
-  PolicyStatement,
-  Role,
-  ServicePrincipal,
-} from 'aws-cdk-lib/aws-iam';
+import { Effect, type IGrantable, type IRole, Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import {
   Alias,
   ApplicationLogLevel,
@@ -27,7 +19,8 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../common/created.ts';
-import { roleGiven } from '../common/given.ts';
+import { hostRole } from '../common/given.ts';
+import { allow } from '../common/grants.ts';
 import { type AlarmCondition, type Graph, PERIOD, SUM } from '../common/metrics.ts';
 import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
 import { acknowledgeWildcard } from '../common/nag.ts';
@@ -86,12 +79,7 @@ export function createScoringFunction(
   const { network = {}, command, does = 'scores records from SQS in batches', ephemeralStorageMb } = options;
   const { efs } = wiring.models;
   const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
-  const role =
-    roleGiven(scope, options.role) ??
-    new Role(scope, 'Role', {
-      assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
-      description: `Function that ${does}`,
-    });
+  const role = hostRole(scope, options.role, 'lambda.amazonaws.com', `Function that ${does}`);
   logGroup.grantWrite(role);
   if (wiring.tracing) acknowledgeWildcard(role, '*', 'traces');
   const scoringFunction = new DockerImageFunction(scope, 'Function', {
@@ -148,7 +136,7 @@ function attachTo(
   const network = { vpc, vpcSubnets: subnets, securityGroups: securityGroups && [...securityGroups] };
   if (vpc === undefined) return network;
   warnOfIsolation(scope, vpc, subnets, service);
-  role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
+  allow(role, ATTACH, ['*']);
   acknowledgeWildcard(role, '*', 'interfaces');
   return { ...network, securityGroups: network.securityGroups ?? [createHostGroup(scope, 'SecurityGroup', vpc)] };
 }

@@ -35,14 +35,15 @@ import {
   PropagatedTagSource,
   TaskDefinition,
 } from 'aws-cdk-lib/aws-ecs';
-import { type IRole, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IRole } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Duration, Names, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createLogGroup, type Queues, warnOfKeyPolicy } from '../common/created.ts';
-import { roleGiven } from '../common/given.ts';
+import { hostRole } from '../common/given.ts';
+import { allow } from '../common/grants.ts';
 import { type AlarmCondition, AT_MOST, type Graph, PERIOD, scoringMetric, together } from '../common/metrics.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
 import { known } from '../common/problems.ts';
@@ -157,12 +158,8 @@ function createTask(
 ) {
   const { architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
   const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
-  const role =
-    roleGiven(scope, settings.role) ??
-    new Role(scope, 'Role', {
-      assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com'),
-      description: 'Scores records: reads requests, writes results',
-    });
+  const description = 'Scores records: reads requests, writes results';
+  const role = hostRole(scope, settings.role, 'ecs-tasks.amazonaws.com', description);
   allowProtection(role, cluster);
   const definition = new TaskDefinition(scope, 'Task', {
     compatibility,
@@ -224,9 +221,7 @@ const HEALTH_CHECK = {
 /** Lets tasks set their own scale-in protection. The cluster contains no other tasks. */
 function allowProtection(role: IRole, cluster: Cluster): void {
   const tasks = cluster.arnForTasks('*');
-  role.addToPrincipalPolicy(
-    new PolicyStatement({ actions: ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], resources: [tasks] }),
-  );
+  allow(role, ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], [tasks]);
   acknowledgeWildcard(role, tasks, 'tasks');
 }
 
@@ -368,6 +363,18 @@ function track(
 ): void {
   // A backlog of 0 would end the last task, even if it answered messages in the meantime.
   const perTask = `IF(${backlog} < 1, 1, ${backlog}) / tasks`;
+  const queries = Object.entries(metrics).map(([id, { namespace, metricName, dimensions = {}, statistic: stat }]) => ({
+    id,
+    returnData: false,
+    metricStat: {
+      stat,
+      metric: {
+        namespace,
+        metricName,
+        dimensions: Object.entries(dimensions).map(([name, value]) => ({ name, value })),
+      },
+    },
+  }));
   new CfnScalingPolicy(scope, 'Backlog', {
     policyName: Names.uniqueResourceName(scope, { separator: '-', maxLength: 200 }),
     policyType: 'TargetTrackingScaling',
@@ -379,26 +386,11 @@ function track(
       customizedMetricSpecification: {
         metrics: [
           { id: 'backlogPerTask', label: 'messages for each task', expression: perTask, returnData: true },
-          ...Object.entries(metrics).map(([id, metric]) => queryOf(id, metric)),
+          ...queries,
         ],
       },
     },
   });
-}
-
-function queryOf(id: string, { namespace, metricName, dimensions = {}, statistic }: Metric) {
-  return {
-    id,
-    returnData: false,
-    metricStat: {
-      stat: statistic,
-      metric: {
-        namespace,
-        metricName,
-        dimensions: Object.entries(dimensions).map(([name, value]) => ({ name, value })),
-      },
-    },
-  };
 }
 
 /** Returns an alarm on requests that wait longer than a task needs to start. */

@@ -22,11 +22,12 @@ import { Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { capitalized } from '../stores/queueStore.ts';
-import type { CreatedStore } from '../stores/resultStore.ts';
 import { Channels } from './channels.ts';
 import { checkPlan, warnOfPlan } from './checks.ts';
 import { type DeploymentPlan, makePlan } from './plan.ts';
-import type { BatchScoringProps } from './props.ts';
+import type { BatchScoringProps, ResultStores } from './props.ts';
+
+type Resources = ResultStores & { readonly clientQueues?: Readonly<Record<string, IQueue>> };
 
 /**
  * Scores messages with ONNX models. Creates request queues and a dead-letter queue, compute that takes batches from
@@ -80,7 +81,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     super(scope, id);
     const { children: before } = Stack.of(this).node;
     try {
-      const form = props.compute ?? defaultCompute<Created>();
+      const form = props.compute ?? (lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>);
       const plan = makePlan(this, props, form);
       checkPlan(this, plan);
       const channels = new Channels(this, plan);
@@ -110,7 +111,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
         props.dashboard === false ? undefined : createDashboard(this, subject, Object.values(alarms.byName));
       warnOfPlan(this, plan, channels);
 
-      const stores: CreatedStore['resources'] = Object.assign({}, ...channels.stores.map(({ resources }) => resources));
+      const stores: Resources = Object.assign({}, ...channels.stores.map(({ resources }) => resources));
       [this.requestQueue] = channels.requestQueues;
       this.requestQueues = channels.requestQueues;
       this.urgentQueue = channels.urgentQueue;
@@ -207,10 +208,6 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });
     }
   }
-}
-
-function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
-  return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }
 
 /** Elements of a run on a GPU: 445 pictures of 224 × 224. A GPU gains from larger runs than a processor. */

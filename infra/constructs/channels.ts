@@ -12,18 +12,14 @@ import type { DeploymentPlan } from './plan.ts';
 
 /** Queues, stores and buckets of a deployment. Creates those that are not given. */
 export class Channels {
-  /** Queues that producers spread their messages over. */
   readonly requestQueues: Queues;
-  /** Queue for urgent requests. Undefined without the prop `urgent`. */
   readonly urgentQueue: IQueue | undefined;
-  /** All queues that requests come from. */
+  /** Those queues, and the urgent one last. */
   readonly allQueues: Queues;
-  /** Dead-letter queue. Undefined if the request queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
   /** Each deployment has one, because a result may be too large for its store. */
   readonly payloadBucket: IBucket;
-  /** Bucket for samples. Undefined if none are kept. */
   readonly captureBucket: IBucket | undefined;
   /** Client library's options for this deployment, by name, which are also the names in the file for `--stack`. */
   readonly clientOptions: Readonly<Record<string, string>>;

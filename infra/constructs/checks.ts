@@ -14,7 +14,7 @@ import {
   unknownKey,
 } from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
-import { differ, exceeds, known, onlyWithNew, outside, type Problem, refuse, shown, warn } from '../common/problems.ts';
+import { differ, exceeds, known, onlyWithNew, outside, type Problem, refuse, warn } from '../common/problems.ts';
 import { queueCount } from '../compute/compute.ts';
 import { hasGpu } from '../image/stageImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
@@ -41,24 +41,21 @@ export function checkPlan(scope: Construct, plan: DeploymentPlan): void {
 }
 
 const PERCENT = { min: 0, max: 99 };
-const RECEIVES = { min: 3, max: 1000 };
 /** Retention of SQS. */
 const RETENTION_SECONDS = { min: 60, max: 1_209_600 };
-const LATENCY_SECONDS = { min: 1, max: RETENTION_SECONDS.max };
 
 function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: DeploymentPlan): Problem[] {
-  const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
   const ofTuning = Object.entries(tuning).map(([name, value]) => {
-    const range = ranges.get(name);
+    const setting = SETTINGS[name as SettingName];
     const [prop, unit] = TUNING_AMOUNTS[name as SettingName] ?? [name];
-    return typeof value === 'number' && range !== undefined ? outside(`tuning.${prop}`, value, range, unit) : undefined;
+    return typeof value === 'number' && 'min' in setting && outside(`tuning.${prop}`, value, setting, unit);
   });
   const { min, max, expected } = SETTINGS.capturePercent;
   const percent = known(capture?.percent) ?? min;
   return [
-    outside('latencyTarget', plan.latencyTargetSeconds, LATENCY_SECONDS, 'seconds'),
+    outside('latencyTarget', plan.latencyTargetSeconds, { ...RETENTION_SECONDS, min: 1 }, 'seconds'),
     outside('queueProps.retentionPeriod', plan.retentionSeconds, RETENTION_SECONDS, 'seconds'),
-    outside('maxReceiveCount', plan.maxReceiveCount, RECEIVES),
+    outside('maxReceiveCount', plan.maxReceiveCount, { min: 3, max: 1000 }),
     outside('alarmThresholds.retriedPercent', alarmThresholds.retriedPercent, PERCENT),
     outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
     outside('payloadExpiry', plan.payloadExpiryDays, EXPIRY_DAYS, 'days'),
@@ -72,7 +69,7 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
 const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
 function joinedProblems(plan: DeploymentPlan): Problem[] {
-  const { environment = {}, stores: given = {} } = plan.props;
+  const { environment = {} } = plan.props;
   const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -92,8 +89,8 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
       `results: expected one or more of ${STORES.join(', ')}, each once, got ${results.join(',') || 'none'}; ` +
         'name where results should go',
     ...stores.map(
-      ({ name, prop }) =>
-        given[prop] !== undefined &&
+      ({ name, prop, given }) =>
+        given !== undefined &&
         !results.includes(name) &&
         `stores.${prop}: expected ${name} among the results where one is given, got ${results.join(',')}; ` +
           `add ${name} or leave out ${prop}`,
@@ -114,8 +111,6 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
   ];
 }
 
-const VISIBILITY_SECONDS = { min: 0, max: 43_200 };
-
 function queueProblems(plan: DeploymentPlan): Problem[] {
   const { requestQueue, fifo, maxReceiveCount, jobEvents, queueProps, deadLetterQueueProps } = plan.props;
   const { batching, compute, visibilityTimeoutSeconds: visibility } = plan;
@@ -133,11 +128,11 @@ function queueProblems(plan: DeploymentPlan): Problem[] {
     onlyWithNew('urgent', urgent || undefined, 'request queue', queue === undefined),
     onlyWithNew('queueProps', queueProps, 'request queue', queue === undefined),
     onlyWithNew('deadLetterQueueProps', deadLetterQueueProps, 'dead-letter queue', queue === undefined),
-    outside('requestQueue.visibilityTimeout', visibility, VISIBILITY_SECONDS, 'seconds'),
+    outside('requestQueue.visibilityTimeout', visibility, { min: 0, max: 43_200 }, 'seconds'),
     queueProps?.queueName !== undefined &&
       queueCount(batching) > 1 &&
       `queueProps.queueName: expected none with ${queueCount(batching)} request queues, each of which has a name of its own, ` +
-        `got ${shown(queueProps.queueName)}; leave it out`,
+        `got ${known(queueProps.queueName) ?? 'a token'}; leave it out`,
     queueProps?.queueName !== undefined &&
       queueProps.queueName === deadLetterQueueProps?.queueName &&
       `deadLetterQueueProps.queueName: expected another name than queueProps.queueName, got ${queueProps.queueName}; change one`,
@@ -223,7 +218,7 @@ function storageProblems(plan: DeploymentPlan): Problem[] {
     keyPrefix !== undefined &&
       shared.length === 0 &&
       'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are ' +
-        `shared with nobody, got ${shown(keyPrefix)} without; leave it out`,
+        `shared with nobody, got ${known(keyPrefix) ?? 'a token'} without; leave it out`,
     known(keyPrefix) !== undefined &&
       shared.length > 0 &&
       (keyPrefix === '' || !isKeyPrefix(keyPrefix ?? '')) &&
@@ -255,10 +250,10 @@ const NOTIFIES = 'the stack sets its notifications';
 
 /** Returns the existing queues, tables and buckets. */
 function existingOf({ props, capture, jobs, stores }: DeploymentPlan): Given[] {
-  const { requestQueue, payloadBucket, stores: given } = props;
+  const { requestQueue, payloadBucket } = props;
   return [
     { name: 'requestQueue', resource: requestQueue?.queue },
-    ...stores.map(({ prop, ownAccount }) => ({ name: `stores.${prop}`, resource: given?.[prop], ownAccount })),
+    ...stores.map(({ prop, given, ownAccount }) => ({ name: `stores.${prop}`, resource: given, ownAccount })),
     { name: 'payloadBucket', resource: payloadBucket },
     { name: 'capture.bucket', resource: capture?.bucket },
     { name: 'jobs.bucket', resource: jobs?.bucket, ownAccount: NOTIFIES },

@@ -2,7 +2,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Names, RemovalPolicy } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
-import type { SettingName, Store } from '../../lambda/settings.ts';
+import type { SettingName } from '../../lambda/settings.ts';
 import { DEFAULT_SECONDS, redriveOf, secondsOfQueue } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { type Problem, refuse, unknownAtSynth } from '../common/problems.ts';
@@ -10,12 +10,7 @@ import { bytesOf, daysOf, millisecondsOf, secondsOf } from '../common/units.ts';
 import type { Batching, Compute, ComputeForm } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { bucketStore } from '../stores/bucketStore.ts';
-import { queueStore } from '../stores/queueStore.ts';
-import { tableStore } from '../stores/tableStore.ts';
-import type { BatchScoringProps, ExistingQueue, Tuning } from './props.ts';
-
-const STORE_PLANS = { queue: queueStore, table: tableStore, bucket: bucketStore } satisfies Record<Store, unknown>;
+import { type BatchScoringProps, type ExistingQueue, STORE_PLANS, type Tuning } from './props.ts';
 
 /** Defaults by kind of queue. A FIFO queue delivers at most ten records and has no window. */
 const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };

@@ -13,10 +13,18 @@ import type { Compute, ComputeForm, FunctionCompute } from '../compute/compute.t
 import type { ContainerImage, ImageBuild } from '../image/containerImage.ts';
 import type { JobOptions } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import type { BucketStoreProps } from '../stores/bucketStore.ts';
-import type { QueueStoreProps } from '../stores/queueStore.ts';
-import type { ResultStores } from '../stores/resultStore.ts';
-import type { TableStoreProps } from '../stores/tableStore.ts';
+import { type BucketStoreProps, type BucketStores, bucketStore } from '../stores/bucketStore.ts';
+import { type QueueStoreProps, type QueueStores, queueStore } from '../stores/queueStore.ts';
+import { type TableStoreProps, type TableStores, tableStore } from '../stores/tableStore.ts';
+
+/** Plans of all result stores. */
+export const STORE_PLANS = { queue: queueStore, table: tableStore, bucket: bucketStore } satisfies Record<
+  Store,
+  unknown
+>;
+
+/** Stores of a deployment. A store without results is undefined. */
+export interface ResultStores extends QueueStores, TableStores, BucketStores {}
 
 /**
  * Props of a deployment. All have defaults, but either `models` or an `image` is required. The result stores add their

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
@@ -192,22 +192,12 @@ function copyModels(from: string, to: string, architecture: ProcessorName, infor
   if (said !== undefined) inform?.(said);
 }
 
-/** Entry points by their names in the image. The host's command, a health check or a thread starts them. */
-const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>> = {
-  lambda: {
-    handler: 'lambda/handler',
-    jobScore: 'lambda/jobScore',
-    jobControl: 'lambda/jobControl',
-    scorerProcess: 'lambda/scorer/scorerProcess',
-    sessionWorker: 'lambda/onnx/sessionWorker',
-  },
-  worker: {
-    worker: 'lambda/worker',
-    healthCheck: 'lambda/hosts/healthCheck',
-    scorerProcess: 'lambda/scorer/scorerProcess',
-    sessionWorker: 'lambda/onnx/sessionWorker',
-  },
+/** Entry points of each host. Its command, a health check, a process or a thread starts them. */
+const ENTRY_POINTS: Readonly<Record<ImageHost, readonly string[]>> = {
+  lambda: ['lambda/handler', 'lambda/jobScore', 'lambda/jobControl'],
+  worker: ['lambda/worker', 'lambda/hosts/healthCheck'],
 };
+const OF_ALL_HOSTS = ['lambda/scorer/scorerProcess', 'lambda/onnx/sessionWorker'];
 
 /** Packages that cannot be bundled, because they load native libraries. */
 const UNBUNDLED = ['onnxruntime-node', 'tokenizers'];
@@ -226,7 +216,8 @@ function addHost(host: ImageHost, folder: string): void {
 
 /** Bundles the entry points of a host into a folder, one file each, with all their imports. */
 export function bundleHost(host: ImageHost, folder: string): void {
-  const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.ts` }));
+  const files = [...ENTRY_POINTS[host], ...OF_ALL_HOSTS];
+  const entryPoints = files.map((file) => ({ out: basename(file), in: `${file}.ts` }));
   bundle({
     absWorkingDir: fileURLToPath(new URL('../..', import.meta.url)),
     entryPoints,

@@ -9,7 +9,6 @@ import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import {
   CustomerManagedEncryptionConfiguration,
   DefinitionBody,
-  type IStateMachine,
   LogLevel,
   StateMachine,
 } from 'aws-cdk-lib/aws-stepfunctions';
@@ -114,9 +113,8 @@ export class Jobs extends Construct {
   #createScore(): DockerImageFunction {
     const { compute, environment, serviceName, models } = this.#wiring;
     const { memoryMb, reservedConcurrency, outputPrefix } = this.#settings;
-    const scope = new Construct(this, 'Score');
     const score = this.#createFunction(
-      scope,
+      'Score',
       {
         memoryMb,
         ephemeralStorageMb: compute.ephemeralStorageMb,
@@ -125,15 +123,12 @@ export class Jobs extends Construct {
         does: 'plans and scores jobs',
         calls: 'S3',
       },
-      {
-        ...only(OF_SCORING, environment),
-        [CONFIG_KEYS.serviceName]: serviceName,
-      },
+      { ...only(OF_SCORING, environment), [CONFIG_KEYS.serviceName]: serviceName },
     );
     // Resuming a job deletes the files that ended it, but no scored ones.
     const ends = OF_AN_END.map((name) => `${outputPrefix}*/${name}`);
     grantObjects(score, this.bucket, ['s3:DeleteObject'], ends);
-    grantModels(scope, score, models);
+    grantModels(this, score, models);
     return score;
   }
 
@@ -141,7 +136,7 @@ export class Jobs extends Construct {
     const { environment, serviceName } = this.#wiring;
     const { inputPrefix, outputPrefix, concurrency } = this.#settings;
     const control = this.#createFunction(
-      new Construct(this, 'Control'),
+      'Control',
       {
         memoryMb: CONTROL_MEMORY_MB,
         command: 'jobControl.handler',
@@ -165,7 +160,7 @@ export class Jobs extends Construct {
 
   /** Creates a function that may read files, read and write job output, and use the key of its environment. */
   #createFunction(
-    scope: Construct,
+    id: string,
     options: Omit<ScoringFunctionOptions, 'architecture' | 'timeoutSeconds' | 'network'>,
     environment: Record<string, string>,
     models = this.#wiring.models,
@@ -173,7 +168,7 @@ export class Jobs extends Construct {
     const { inputPrefix, outputPrefix } = this.#settings;
     const { architecture } = this.#wiring.compute.imageTarget;
     const created = createScoringFunction(
-      scope,
+      new Construct(this, id),
       { ...options, architecture, timeoutSeconds: JOB_TIMEOUT_SECONDS, network: this.#settings },
       { ...this.#wiring, environment, models },
     );
@@ -313,7 +308,12 @@ function jobAlarms({ stateMachine, scoreFunction: score, controlFunction: contro
 }
 
 function jobGraphs({ stateMachine, scoreFunction: score }: Jobs, serviceName: string): Graph[] {
-  const parts = partsOf(stateMachine);
+  // The children of the map have metrics of their own, under its label.
+  const parts = StateMachine.fromStateMachineArn(
+    stateMachine,
+    'Children',
+    `${stateMachine.stateMachineArn}/${MAP_LABEL}`,
+  );
   return [
     {
       title: 'Jobs, and how long they take',
@@ -349,13 +349,4 @@ function jobGraphs({ stateMachine, scoreFunction: score }: Jobs, serviceName: st
       ],
     },
   ];
-}
-
-/**
- * Returns the children of the map, whose metrics have the label of the map.
- *
- * @see https://docs.aws.amazon.com/step-functions/latest/dg/concepts-examine-map-run.html
- */
-function partsOf(stateMachine: IStateMachine): IStateMachine {
-  return StateMachine.fromStateMachineArn(stateMachine, 'Children', `${stateMachine.stateMachineArn}/${MAP_LABEL}`);
 }

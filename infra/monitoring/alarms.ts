@@ -60,28 +60,24 @@ export function createAlarms(scope: Construct, subject: Subject) {
   }
   const byName: Record<string, Alarm> = {};
   const ofVersions: Alarm[] = [];
-  for (const condition of conditionsOf(subject)) {
-    const alarm = create(scope, condition);
+  for (const { id, description, metric, blamesVersion, ...condition } of conditionsOf(subject)) {
+    const { threshold = 0, evaluationPeriods = 1, datapointsToAlarm = evaluationPeriods } = condition;
+    const alarm = new Alarm(scope, id, {
+      alarmDescription: `${description} docs/operations.md#alarms says what to do.`,
+      metric,
+      threshold,
+      evaluationPeriods,
+      datapointsToAlarm,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      // A queue without traffic has no metrics.
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+    });
     alarm.addAlarmAction(...alarmActions);
     alarm.addOkAction(...okActions);
-    byName[condition.id] = alarm;
-    if (condition.blamesVersion) ofVersions.push(alarm);
+    byName[id] = alarm;
+    if (blamesVersion) ofVersions.push(alarm);
   }
   return { byName, ofVersions };
-}
-
-function create(scope: Construct, condition: AlarmCondition): Alarm {
-  const { id, description, threshold = 0, evaluationPeriods = 1, datapointsToAlarm = evaluationPeriods } = condition;
-  return new Alarm(scope, id, {
-    alarmDescription: `${description} docs/operations.md#alarms says what to do.`,
-    metric: condition.metric,
-    threshold,
-    evaluationPeriods,
-    datapointsToAlarm,
-    comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
-    // A queue without traffic has no metrics.
-    treatMissingData: TreatMissingData.NOT_BREACHING,
-  });
 }
 
 /** Number of periods for alarms on shares. One record of ten in a single period is no trend. */
@@ -96,20 +92,18 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
   const metric = (name: MetricName) => scoringMetric(subject.serviceName, name);
   const percent = (label: string, expression: string, usingMetrics: Record<string, Metric>) =>
     new MathExpression({ label, period: PERIOD, expression: `100 * ${expression}`, usingMetrics });
-  const deadLetters = deadLetterQueue && {
-    id: 'DeadLetters',
-    description: 'Messages were given up on and have no answer.',
-    metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
-  };
-  const oldestUrgent = urgentQueue && {
-    id: 'OldestUrgentMessage',
-    description: `The oldest urgent request has waited for longer than ${urgentTargetSeconds} s.`,
-    metric: oldestMessageAge([urgentQueue]),
-    threshold: urgentTargetSeconds,
-  };
-  return [
-    ...(deadLetters === undefined ? [] : [deadLetters]),
-    ...(oldestUrgent === undefined ? [] : [oldestUrgent]),
+  const conditions: readonly (AlarmCondition | undefined)[] = [
+    deadLetterQueue && {
+      id: 'DeadLetters',
+      description: 'Messages were given up on and have no answer.',
+      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
+    },
+    urgentQueue && {
+      id: 'OldestUrgentMessage',
+      description: `The oldest urgent request has waited for longer than ${urgentTargetSeconds} s.`,
+      metric: oldestMessageAge([urgentQueue]),
+      threshold: urgentTargetSeconds,
+    },
     ...stores.flatMap(({ alarms = [] }) => alarms),
     {
       id: 'OldestMessage',
@@ -167,4 +161,5 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     ...compute.alarms,
     ...(jobs?.alarms ?? []),
   ];
+  return conditions.filter((condition) => condition !== undefined);
 }

@@ -1,3 +1,4 @@
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Duration } from 'aws-cdk-lib/core';
 import { resultKeys } from '../../lambda/core/places.ts';
 import { createBucket, EXPIRY_DAYS } from '../common/created.ts';
@@ -5,6 +6,11 @@ import { grantPut, grantRead } from '../common/grants.ts';
 import { onlyWithNew, outside } from '../common/problems.ts';
 import { daysOf } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
+
+export interface BucketStores {
+  /** Bucket that contains results under the deployment's `keyPrefix`. */
+  readonly resultBucket?: IBucket | undefined;
+}
 
 export interface BucketStoreProps {
   /** Age at which objects of the new result bucket are deleted, whole days, 1 to 3,650. @default never */
@@ -15,12 +21,13 @@ export interface BucketStoreProps {
  * Plans a store that writes results as lines of objects in a bucket. Lines may have any length, so it needs no
  * pointers.
  */
-export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext): StorePlan {
+export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext<BucketStores>): StorePlan {
   const { resultBucket: given } = context.stores;
   const expiryDays = daysOf('resultExpiry', resultExpiry);
   return {
     name: 'bucket',
     prop: 'resultBucket',
+    given,
     problems: [
       outside('resultExpiry', expiryDays, EXPIRY_DAYS, 'days'),
       onlyWithNew(

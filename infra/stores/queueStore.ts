@@ -10,6 +10,11 @@ import { outside, unknownAtSynth } from '../common/problems.ts';
 import { SECONDS_A_DAY } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
+export interface QueueStores {
+  /** Queue of the same kind as the request queue, FIFO or standard. */
+  readonly resultQueue?: IQueue | undefined;
+}
+
 export interface QueueStoreProps {
   /** Names of clients, at most 9. Each gets a new result queue, in addition to the first. @default none */
   readonly clientQueues?: readonly string[];
@@ -21,7 +26,7 @@ export interface QueueStoreProps {
 const RESULT_DAYS = 14;
 
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
-export function queueStore(props: QueueStoreProps, context: StoreContext): StorePlan {
+export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
   const { results, stores, fifo } = context;
   const { resultQueue: given } = stores;
   const { clientQueues } = props;
@@ -39,6 +44,7 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
   return {
     name: 'queue',
     prop: 'resultQueue',
+    given,
     problems: [
       tokens,
       outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),

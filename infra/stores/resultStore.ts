@@ -1,29 +1,15 @@
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Store } from '../../lambda/settings.ts';
 import type { Keeping } from '../common/created.ts';
+import type { Existing } from '../common/given.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { Problem } from '../common/problems.ts';
 
-/** Stores of a deployment. A store without results is undefined. */
-export interface ResultStores {
-  /** Queue of the same kind as the request queue, FIFO or standard. */
-  readonly resultQueue?: IQueue | undefined;
-  /**
-   * Table whose partition key is the string `messageId`. Results expire only if its TTL attribute is `expiresAt`.
-   */
-  readonly resultTable?: ITable | undefined;
-  /** Bucket that contains results under the deployment's `keyPrefix`. */
-  readonly resultBucket?: IBucket | undefined;
-}
-
-/** Props that a store's rules read besides its own. */
-export interface StoreContext {
+/** Props that a store's rules read besides its own. @typeParam Given existing store, by its name in the prop `stores` */
+export interface StoreContext<Given> {
   readonly results: readonly Store[];
-  readonly stores: ResultStores;
+  readonly stores: Given;
   readonly fifo: boolean;
 }
 
@@ -31,7 +17,8 @@ export interface StoreContext {
 export interface StorePlan {
   readonly name: Store;
   /** Its name in the prop `stores`. */
-  readonly prop: keyof ResultStores;
+  readonly prop: string;
+  readonly given: Existing | undefined;
   /** Reason why it must be in the stack's account. @default it may be in any */
   readonly ownAccount?: string;
   readonly problems: readonly Problem[];
@@ -47,7 +34,7 @@ interface StoreOptions extends Keeping {
 
 export interface CreatedStore {
   /** Properties of the construct. */
-  readonly resources: ResultStores & { readonly clientQueues?: Readonly<Record<string, IQueue>> };
+  readonly resources: object;
   /** Options of the client and the commands, by name. They are also settings of the host. */
   readonly clientOptions: Readonly<Record<string, string>>;
   /** Other settings of the host. */

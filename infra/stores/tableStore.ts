@@ -1,4 +1,11 @@
-import { AttributeType, BillingMode, Table, TableEncryption, type TableProps } from 'aws-cdk-lib/aws-dynamodb';
+import {
+  AttributeType,
+  BillingMode,
+  type ITable,
+  Table,
+  TableEncryption,
+  type TableProps,
+} from 'aws-cdk-lib/aws-dynamodb';
 import type { Duration } from 'aws-cdk-lib/core';
 import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
@@ -6,6 +13,13 @@ import { keyOf, ttlAttributeOf } from '../common/given.ts';
 import { onlyWithNew, outside, warn } from '../common/problems.ts';
 import { SECONDS_A_DAY, secondsOf } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
+
+export interface TableStores {
+  /**
+   * Table whose partition key is the string `messageId`. Results expire only if its TTL attribute is `expiresAt`.
+   */
+  readonly resultTable?: ITable | undefined;
+}
 
 export interface TableStoreProps {
   /** Additional options of the new result table. @default on demand, with point-in-time recovery */
@@ -23,13 +37,14 @@ export type MoreTableProps = Omit<
 const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 
 /** Plans a store that writes results as items of a table. Items expire. */
-export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext): StorePlan {
+export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext<TableStores>): StorePlan {
   const { resultTable: given } = context.stores;
   const resultTtlSeconds = secondsOf('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
   const key = keyOf(given);
   return {
     name: 'table',
     prop: 'resultTable',
+    given,
     ownAccount: 'hosts call it by its name',
     pointerDays: resultTtlSeconds / SECONDS_A_DAY,
     problems: [
