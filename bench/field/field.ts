@@ -52,13 +52,16 @@ cannot be installed or started is named, with why. docs/comparison.md says how e
  */
 type Turn = Record<'rowsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuMicroseconds' | 'memoryMb' | 'startMs', number>;
 
-export interface SpeedFigures {
-  readonly workload: string;
-  readonly contestant: string;
+interface Way {
   /** Rows in a request, and requests in a message. */
   readonly rows: number;
   readonly requests: number;
   readonly producers: number;
+}
+
+export interface SpeedFigures extends Way {
+  readonly workload: string;
+  readonly contestant: string;
   readonly turns: readonly Turn[];
 }
 
@@ -189,12 +192,6 @@ const WARM_UP_MS = 500;
 const MEASURED_MS = 2_000;
 const BODIES = 128;
 const PACKED = 100;
-
-interface Way {
-  readonly rows: number;
-  readonly requests: number;
-  readonly producers: number;
-}
 
 function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[] {
   const producers = quick || name !== 'digits' ? [32] : [32, 1, 256];

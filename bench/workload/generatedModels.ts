@@ -48,7 +48,9 @@ export function encodeConvnet(seed: number): Uint8Array {
   let value = 'image';
   let channelsBefore: number = IMAGE_SHAPE[0];
   for (const { channels, stride } of CONVNET_LAYERS) {
-    value = relu(graph, convolve(graph, value, { from: channelsBefore, to: channels, kernel: 3, stride }));
+    const weights = graph.weights([channels, channelsBefore, 3, 3], (9 * channelsBefore) / 2);
+    const attributes = { kernel_shape: [3, 3], strides: [stride, stride], pads: [1, 1, 1, 1] };
+    value = graph.node('Relu', [graph.node('Conv', [value, weights, graph.weights([channels], 100)], attributes)]);
     channelsBefore = channels;
   }
   const pooled = graph.node('Flatten', [graph.node('GlobalAveragePool', [value])], { axis: 1 });
@@ -57,24 +59,6 @@ export function encodeConvnet(seed: number): Uint8Array {
     [{ name: 'image', datatype: 'FP32', shape: ['batch', ...IMAGE_SHAPE] }],
     [{ name: 'logits', datatype: 'FP32', shape: ['batch', CONVNET_CLASSES] }],
   );
-}
-
-interface Convolution {
-  readonly from: number;
-  readonly to: number;
-  readonly kernel: number;
-  readonly stride: number;
-}
-
-function convolve(graph: GraphBuilder, value: string, { from, to, kernel, stride }: Convolution): string {
-  const weights = graph.weights([to, from, kernel, kernel], (kernel ** 2 * from) / 2);
-  const pad = (kernel - 1) / 2;
-  const attributes = { kernel_shape: [kernel, kernel], strides: [stride, stride], pads: [pad, pad, pad, pad] };
-  return graph.node('Conv', [value, weights, graph.weights([to], 100)], attributes);
-}
-
-function relu(graph: GraphBuilder, value: string): string {
-  return graph.node('Relu', [value]);
 }
 
 /**

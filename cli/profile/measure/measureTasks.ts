@@ -35,6 +35,13 @@ export interface Size {
   readonly length: number;
 }
 
+/** Size that runs. */
+export interface Ran extends Size {
+  readonly runMs: number;
+  /** Peak memory of a process that ran at most these rows. */
+  readonly peakRssBytes: number;
+}
+
 export interface Timed extends Size {
   readonly medianMs: number;
   readonly spread: number;
@@ -45,7 +52,7 @@ export type Told =
   | { readonly kind: 'warning'; readonly text: string }
   | { readonly kind: 'started'; readonly started: Started }
   | { readonly kind: 'trying'; readonly size: Size }
-  | { readonly kind: 'ran'; readonly size: Size; readonly runMs: number; readonly peakRssBytes: number }
+  | { readonly kind: 'ran'; readonly ran: Ran }
   | { readonly kind: 'failed'; readonly size: Size; readonly reason: string }
   | { readonly kind: 'progress'; readonly share: number }
   | { readonly kind: 'timed'; readonly timed: readonly Timed[] }
