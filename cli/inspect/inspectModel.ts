@@ -259,16 +259,13 @@ async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<P
     const forms = binary === undefined ? [json] : [json, binary];
     const { single } = await scoring.score(requestRows([...forms.keys()], forms));
     const failed = single.flatMap((result) => result?.failures ?? [])[0];
-    const answer = single[0]?.text;
-    if (failed === undefined && answer !== undefined) samples.push({ json, binary, answer: withoutMessageId(answer) });
-    else first ??= { place, json, reason: failed?.message ?? 'no answer' };
+    const text = single[0]?.text;
+    if (failed === undefined && text !== undefined) {
+      const { message_id: _, ...answer } = JSON.parse(text);
+      samples.push({ json, binary, answer });
+    } else first ??= { place, json, reason: failed?.message ?? 'no answer' };
   }
   return { samples, failed: first };
-}
-
-function withoutMessageId(text: string): SampleResult {
-  const { message_id: _, ...answer } = JSON.parse(text);
-  return answer;
 }
 
 /**

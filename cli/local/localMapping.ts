@@ -60,7 +60,8 @@ const NEVER = new AbortController().signal;
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
 export function startEventSourceMapping(options: EventSourceMappingOptions) {
-  refuseInvalidLimits(options);
+  const problems = mappingProblems({ ...options, fifo: options.queueArn.endsWith('.fifo') });
+  if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
   const report: Report = (what, cause) => options.onError(new Error(`${what}: ${messageOf(cause)}`, { cause }));
   const acknowledge = createAcknowledger({
     ...options,
@@ -149,12 +150,6 @@ async function receive(options: EventSourceMappingOptions, max: number): Promise
     }),
   );
   return Messages.map((message) => toSqsRecord(message, options));
-}
-
-/** @throws Error for a batch size or a window that AWS rejects */
-function refuseInvalidLimits({ queueArn, ...limits }: GatherLimits & { queueArn: string }): void {
-  const problems = mappingProblems({ ...limits, fifo: queueArn.endsWith('.fifo') });
-  if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
 }
 
 interface BatchSourceOptions extends GatherLimits {
