@@ -233,6 +233,8 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     stopListening();
     process.stderr.write(`finishing ${finishing}; Ctrl-C again leaves at once\n`);
   };
+  /** Signal that the first SIGINT or SIGTERM aborts. */
+  const { signal }: { readonly signal: AbortSignal } = interrupted;
   /** Declares that nothing is left to finish. The next signal has its default effect. */
   const finished = (): void => {
     clearTimeout(samePress);
@@ -242,8 +244,7 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     if (exitCode === undefined) stopListening();
   };
   return {
-    /** Signal that the first SIGINT or SIGTERM aborts. */
-    signal: interrupted.signal,
+    signal,
     /** Returns the exit code of the process after a signal, or undefined before. */
     exitCode: (): number | undefined => exitCode,
     finished,

@@ -34,7 +34,7 @@ interface LocalJobsOptions {
 
 export type LocalJobs = Awaited<ReturnType<typeof startLocalJobs>>;
 
-interface LocalJobStatus extends JobStatus {
+export interface LocalJobStatus extends JobStatus {
   readonly rowsPerSecond?: number;
   readonly leftMs?: number | undefined;
 }

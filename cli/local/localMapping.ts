@@ -222,7 +222,7 @@ type InvocationOptions = Pick<EventSourceMappingOptions, 'invoke' | 'region' | '
 };
 
 /** Outcome of a batch: the message IDs to leave in the queue, and the error if all of them failed. */
-interface BatchOutcome {
+export interface BatchOutcome {
   failed: ReadonlySet<string>;
   error?: unknown;
 }

@@ -13,7 +13,7 @@ import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { locate } from '../../lambda/onnx/findModels.ts';
-import { openScorer } from '../../lambda/scorer/scorer.ts';
+import { openScorer, type ScorerOptions } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import {
   COLUMN_OPTIONS,
@@ -163,22 +163,14 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const before =
     options.resume && isResumable ? await (await stoppedRuns()).readStoppedRun(out, await originOf()) : undefined;
   const warn = (message: string): void => writeLine(streams.stderr, message);
-  const scorer = await openScorer({
-    repository: { path },
-    load: {
-      maxBatchRows,
-      maxBatchElements: SETTINGS.maxBatchElements.default,
-      providers: options.providers.split(','),
-      allowProviderFallback: false,
-    },
-    limits: OFFLINE_LIMITS,
+  const { scorer, model: opened } = await openOffline(path, {
+    maxBatchRows,
+    providers: options.providers,
     checkPercent: SETTINGS.checkPercent.default,
     warn,
     onLost: ({ message }) => warn(message),
   });
   try {
-    const opened = await scorer.find(undefined, undefined);
-    if (isFailure(opened)) throw new Error(opened.message);
     const startedAt = performance.now();
     const scoring = createOfflineScoring(scorer.score, warn, opened, before?.summary);
     const limits = batchLimits(lines);
@@ -422,6 +414,31 @@ export function createOfflineScoring(
 function describe({ model, version, messageId, difference: { output } }: BatchMismatch): string {
   const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the request is run alone`;
   return `${found}; from here on all requests are. To be sure of the lines before, score again with --max-rows 1`;
+}
+
+interface OfflineOptions extends Pick<ScorerOptions, 'checkPercent' | 'warn' | 'onLost' | 'loaded'> {
+  readonly maxBatchRows: number;
+  /** Execution providers, first choice first, with commas between them. */
+  readonly providers: string;
+}
+
+/** Opens the model at a path, without the limits of a queue. @throws Error if it cannot be opened */
+export async function openOffline(path: string, { maxBatchRows, providers, ...options }: OfflineOptions) {
+  const scorer = await openScorer({
+    repository: { path },
+    load: {
+      maxBatchRows,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
+      providers: providers.split(','),
+      allowProviderFallback: false,
+    },
+    limits: OFFLINE_LIMITS,
+    ...options,
+  });
+  const model = await scorer.find(undefined, undefined);
+  if (!isFailure(model)) return { scorer, model };
+  await scorer.close();
+  throw new Error(model.message);
 }
 
 /** Limits for files. They are the maximums, because no queue or store adds limits of its own. */
