@@ -29,13 +29,24 @@ import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
 import { SETTINGS } from '../../../lambda/settings.ts';
 import {
   peakRssBytes,
+  type Ran,
   type RunTask,
   type Size,
   type StartTask,
   type Target,
   type Timed,
-  type Told,
 } from './measureTasks.ts';
+
+/** Message of a child process. */
+export type Told =
+  | { readonly kind: 'warning'; readonly text: string }
+  | { readonly kind: 'started'; readonly started: Started }
+  | { readonly kind: 'trying'; readonly size: Size }
+  | { readonly kind: 'ran'; readonly ran: Ran }
+  | { readonly kind: 'failed'; readonly size: Size; readonly reason: string }
+  | { readonly kind: 'progress'; readonly share: number }
+  | { readonly kind: 'timed'; readonly timed: readonly Timed[] }
+  | { readonly kind: 'error'; readonly message: string };
 
 /**
  * Starts a model as a host does, with its warm-up and checks, and reports the durations and the findings.

@@ -10,8 +10,8 @@ import { powersOfTwoUpTo } from '../../../lambda/onnx/warmUp.ts';
 import { modelDigest } from '../../../lambda/onnx/weights.ts';
 import { ownVersion } from '../../arguments.ts';
 import { duration } from '../../format.ts';
-import type { Started } from './childTasks.ts';
-import type { Ran, RunTask, Size, Target, Task, Timed, Told } from './measureTasks.ts';
+import type { Started, Told } from './childTasks.ts';
+import type { Ran, RunTask, Size, Target, Task, Timed } from './measureTasks.ts';
 
 /** Measurement of a model, as `profile.json` stores it. */
 export interface Measurement extends Omit<ProfileFile, 'schemaVersion' | 'recommendation'> {
