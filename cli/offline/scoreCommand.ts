@@ -344,11 +344,7 @@ async function removeNote(out: string): Promise<void> {
   await rm(await notePath(out), { force: true });
 }
 
-interface OfflineScoring {
-  /** Scores rows and counts them. @throws Error if a row has no result */
-  score(rows: Rows): Promise<Results>;
-  readonly summary: Readonly<OfflineSummary>;
-}
+type OfflineScoring = ReturnType<typeof createOfflineScoring>;
 
 /**
  * Scores the rows of a file and counts them. The ID of a row is its message ID.
@@ -362,7 +358,7 @@ export function createOfflineScoring(
   warn: (message: string) => void,
   model?: ModelDescription,
   before: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 },
-): OfflineScoring {
+) {
   const summary = structuredClone(before);
   const scoring = createRowScoring({
     score,
@@ -376,8 +372,9 @@ export function createOfflineScoring(
     },
   });
   return {
-    summary,
-    async score(rows) {
+    summary: summary as Readonly<OfflineSummary>,
+    /** Scores rows and counts them. @throws Error if a row has no result */
+    async score(rows: Rows): Promise<Results> {
       const results = await scoring.score(rows);
       if (results.count < rows.length)
         throw new Error(`line ${rows.idOf(results.count)}: expected an answer, got none`);
