@@ -228,14 +228,13 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     onInterrupt();
     interrupted.abort();
   };
-  const stopListening = (): void => {
-    for (const name of SIGNALS) process.removeListener(name, listener);
-  };
+  const stopListening = onSignals(listener);
   const letNextOneEnd = (): void => {
     stopListening();
     process.stderr.write(`finishing ${finishing}; Ctrl-C again leaves at once\n`);
   };
-  for (const name of SIGNALS) process.on(name, listener);
+  /** Signal that the first SIGINT or SIGTERM aborts. */
+  const { signal }: { readonly signal: AbortSignal } = interrupted;
   /** Declares that nothing is left to finish. The next signal has its default effect. */
   const finished = (): void => {
     clearTimeout(samePress);
@@ -245,8 +244,7 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     if (exitCode === undefined) stopListening();
   };
   return {
-    /** Signal that the first SIGINT or SIGTERM aborts. */
-    signal: interrupted.signal,
+    signal,
     /** Returns the exit code of the process after a signal, or undefined before. */
     exitCode: (): number | undefined => exitCode,
     finished,
@@ -259,14 +257,18 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
  * @returns a function to call at the end of the work
  */
 export function sayWhenInterrupted(sentence: string): () => void {
-  const listener = (name: SignalName): void => {
+  const stopListening = onSignals((name) => {
     stopListening();
     process.stderr.write(`${process.stderr.isTTY ? '\n' : ''}${sentence}\n`);
     process.kill(process.pid, name);
-  };
-  const stopListening = (): void => {
+  });
+  return stopListening;
+}
+
+/** Calls a function for each SIGINT and SIGTERM. @returns a function that ends this */
+function onSignals(listener: (name: SignalName) => void): () => void {
+  for (const name of SIGNALS) process.on(name, listener);
+  return () => {
     for (const name of SIGNALS) process.removeListener(name, listener);
   };
-  for (const name of SIGNALS) process.on(name, listener);
-  return stopListening;
 }

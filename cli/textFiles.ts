@@ -252,7 +252,6 @@ async function* unpacked(
 const NEWLINE = 10;
 const NOTHING = Buffer.alloc(0);
 const BYTE_ORDER_MARK = '\uFEFF';
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
  * Yields the lines of a UTF-8 stream without their ends. Only \\n and \\r\\n end a line, because JSON may contain the
@@ -294,7 +293,11 @@ export async function* textsOf(
   let isStart = true;
   const take = (end: Buffer): string => {
     const bytes = pending.length === 0 ? end : Buffer.concat([...pending, end]);
-    const text = isUtf8(bytes) ? decode(bytes, linesBefore() + 1) : decodeSingly(bytes, linesBefore() + 1);
+    const before = linesBefore();
+    const other = before === 0 && OTHERS.find(([start]) => bytes.subarray(0, start.length).equals(start));
+    if (other) throw new Error(`line 1: expected UTF-8, got ${other[1]}`);
+    if (!isUtf8(bytes)) throw notUtf8(bytes, before + 1);
+    const text = bytes.toString();
     const own = isStart && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
     pending = [];
     pendingBytes = 0;
@@ -323,25 +326,14 @@ export async function* textsOf(
   else if (pending.length > 0) yield take(NOTHING);
 }
 
-/** @throws Error naming the line that is not UTF-8 */
-function decodeSingly(bytes: Buffer, first: number): string {
-  const lines: string[] = [];
-  for (let start = 0; start <= bytes.length; ) {
-    const end = bytes.indexOf(NEWLINE, start);
-    lines.push(decode(bytes.subarray(start, end < 0 ? undefined : end), first + lines.length));
-    start = end < 0 ? bytes.length + 1 : end + 1;
+/** Returns the error of the first line that is not UTF-8. @param first number of the first line in the bytes */
+function notUtf8(bytes: Buffer, first: number): Error {
+  let number = first;
+  for (let start = 0, end = bytes.indexOf(NEWLINE); end >= 0; start = end + 1, end = bytes.indexOf(NEWLINE, start)) {
+    if (!isUtf8(bytes.subarray(start, end))) break;
+    number += 1;
   }
-  return lines.join('\n');
-}
-
-function decode(bytes: Buffer, number: number): string {
-  const other = number === 1 && OTHERS.find(([start]) => bytes.subarray(0, start.length).equals(start));
-  if (other) throw new Error(`line 1: expected UTF-8, got ${other[1]}`);
-  try {
-    return UTF8.decode(bytes);
-  } catch (cause) {
-    throw new Error(`line ${number}: expected UTF-8, got other bytes; convert the file`, { cause });
-  }
+  return new Error(`line ${number}: expected UTF-8, got other bytes; convert the file`);
 }
 
 /** First bytes of common files that are not text, with their format and the advice for the user. */

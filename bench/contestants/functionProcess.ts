@@ -17,15 +17,13 @@ const LONGEST_INVOCATION_MS = 60_000;
 const events = new Map<string, ReturnType<typeof toPackedRecords>>();
 
 answerParent((question: HopTask | { readonly event: SQSEvent; readonly remainingMs: number }) =>
-  'event' in question ? invoke(question.event, question.remainingMs).catch(asAnswer) : hop(question),
+  'event' in question
+    ? invoke(question.event, question.remainingMs).catch((error: unknown) => ({ error: String(error) }))
+    : hop(question),
 );
 
 function invoke(event: SQSEvent, remainingMs: number): Promise<SQSBatchResponse> {
   return handler(event, createLambdaContext(Date.now() + remainingMs));
-}
-
-function asAnswer(error: unknown): object {
-  return { error: String(error) };
 }
 
 async function hop({ requests, invocations, ...packing }: HopTask): Promise<HopTurn> {

@@ -52,14 +52,17 @@ cannot be installed or started is named, with why. docs/comparison.md says how e
  */
 type Turn = Record<'rowsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuMicroseconds' | 'memoryMb' | 'startMs', number>;
 
-export interface SpeedFigures {
-  readonly workload: string;
-  readonly contestant: string;
+interface Way {
   /** Rows in a request, and requests in a message. */
   readonly rows: number;
   readonly requests: number;
   readonly producers: number;
-  readonly turns: readonly Turn[];
+}
+
+export interface SpeedFigures extends Way {
+  readonly workload: string;
+  readonly contestant: string;
+  readonly turns: Turn[];
 }
 
 export interface FaultFigures {
@@ -142,7 +145,7 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
         for (let place = 0; place < present.length; place++) {
           const first = Math.floor((round * present.length) / rounds);
           const contestant = present[(place + first) % present.length] as Contestant;
-          addTurns(speed, await measureSpeed(run, workload, contestant, waysOf(workload, contestant, quick)));
+          await measureSpeed(run, workload, contestant, waysOf(workload, contestant, quick), speed);
           await keep();
         }
       }
@@ -158,16 +161,6 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
   for (const [name, why] of leftOut) say(`left out: ${name}: ${why}`);
   streams.stdout.write(`${into}\n`);
   return 0;
-}
-
-/** Adds the turns of a round to those of the same way before. */
-function addTurns(all: SpeedFigures[], round: readonly SpeedFigures[]): void {
-  for (const { turns, ...way } of round) {
-    const at = all.findIndex(({ turns: _, ...other }) => isDeepStrictEqual(other, way));
-    const before = all[at];
-    if (before === undefined) all.push({ ...way, turns });
-    else all[at] = { ...way, turns: [...before.turns, ...turns] };
-  }
 }
 
 interface Run {
@@ -190,12 +183,6 @@ const MEASURED_MS = 2_000;
 const BODIES = 128;
 const PACKED = 100;
 
-interface Way {
-  readonly rows: number;
-  readonly requests: number;
-  readonly producers: number;
-}
-
 function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[] {
   const producers = quick || name !== 'digits' ? [32] : [32, 1, 256];
   const ways: Way[] = producers.map((count) => ({ rows: 1, requests: 1, producers: count }));
@@ -204,26 +191,28 @@ function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[
   return ways;
 }
 
-/** Measures one round of a contestant, after one start. */
+/** Measures one round of a contestant, after one start, and adds its turns to those of the same way before. */
 async function measureSpeed(
   run: Run,
   workload: Workload,
   contestant: Contestant,
   ways: readonly Way[],
-): Promise<SpeedFigures[]> {
+  all: SpeedFigures[],
+): Promise<void> {
   const single = bodiesOf(workload, BODIES);
   const many = ways.some(({ rows }) => rows > 1) ? bodiesOf(workload, BODIES, PACKED) : [];
   const packed = `[${Array.from({ length: PACKED }, (_, index) => single[index % single.length]).join(',')}]`;
-  const figures: SpeedFigures[] = [];
   await serving(run, contestant, workload, async (served) => {
-    for (const way of ways) {
+    for (const [index, way] of ways.entries()) {
       const bodies = way.requests > 1 ? [packed] : way.rows > 1 ? many : single;
-      const turn = await measureTurn(served, way, bodies, figures.length === 0 ? FIRST_WARM_UP_MS : WARM_UP_MS);
-      figures.push({ workload: workload.name, contestant: contestant.name, ...way, turns: [turn] });
+      const turn = await measureTurn(served, way, bodies, index === 0 ? FIRST_WARM_UP_MS : WARM_UP_MS);
+      const figures = { workload: workload.name, contestant: contestant.name, ...way };
+      const before = all.find(({ turns: _, ...other }) => isDeepStrictEqual(other, figures));
+      if (before === undefined) all.push({ ...figures, turns: [turn] });
+      else before.turns.push(turn);
       run.say(`${workload.name}, ${contestant.name}, ${JSON.stringify(way)}: ${JSON.stringify(turn, rounded)}`);
     }
   });
-  return figures;
 }
 
 /** Starts a contestant for the duration of `use`. If it does not start, it records the reason and leaves it out. */

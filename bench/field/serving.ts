@@ -4,9 +4,10 @@
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -246,7 +247,10 @@ export function overHttp(command: readonly string[], { path = '/', environment }
     group.supervise();
     return {
       keepsAnswers: false,
-      startMs: await untilStarted(group, ask, setup.probe).catch(ending(group)),
+      startMs: await untilStarted(group, ask, setup.probe).catch((error: unknown) => {
+        group.end();
+        throw error;
+      }),
       ask,
       usage: () => group.usage(),
       holdsSome: async () => void (await sleep(1)),
@@ -261,17 +265,10 @@ export function overHttp(command: readonly string[], { path = '/', environment }
 
 export class Answered extends Error {}
 
-function ending(group: Group) {
-  return (error: unknown): never => {
-    group.end();
-    throw error;
-  };
-}
-
 async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await once(server.close(), 'close');
+  return port;
 }

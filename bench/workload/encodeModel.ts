@@ -49,20 +49,12 @@ export interface Graph {
 
 export const { DataType, DataLocation } = TensorProto;
 
-const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
-  BOOL: DataType.BOOL,
-  UINT8: DataType.UINT8,
-  UINT16: DataType.UINT16,
-  UINT32: DataType.UINT32,
-  UINT64: DataType.UINT64,
-  INT8: DataType.INT8,
-  INT16: DataType.INT16,
-  INT32: DataType.INT32,
-  INT64: DataType.INT64,
-  FP16: DataType.FLOAT16,
-  FP32: DataType.FLOAT,
-  FP64: DataType.DOUBLE,
-  BYTES: DataType.STRING,
+/** Names of element types that differ from those of the datatypes. */
+const NAMES: Partial<Record<Datatype, keyof typeof DataType>> = {
+  FP16: 'FLOAT16',
+  FP32: 'FLOAT',
+  FP64: 'DOUBLE',
+  BYTES: 'STRING',
 };
 
 export function encodeModel(graph: Graph): Uint8Array {
@@ -97,7 +89,8 @@ function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraph
 }
 
 export function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
-  const elemType = typeof datatype === 'number' ? datatype : ELEMENT_TYPE_OF[datatype];
+  const elemType =
+    typeof datatype === 'number' ? datatype : DataType[NAMES[datatype] ?? (datatype as keyof typeof DataType)];
   return { tensorType: { elemType, shape: { dim: shape.map(toDimension) } } };
 }
 

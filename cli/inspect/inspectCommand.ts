@@ -57,9 +57,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
   const path = modelPath(name, options.models);
-  const providers = options.providers.split(',');
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
-  const found = await inspectModel(path, providers);
+  const found = await inspectModel(path, options.providers);
   if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
   if (options.binary) refuseWithoutBinary(samples);
@@ -71,15 +70,13 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     writeText(streams.stdout, describe(found, sendersFor(samples[0], form, samplesCommand, MAX_SHOWN), width(streams)));
   if (found.error !== undefined) throw new Error(found.error);
   const failed = found.opened?.failed;
-  if (failed !== undefined)
-    throw new Error(`${failed.place}: expected scores, got: ${failed.reason}; ${cureOf(found)}`);
+  if (failed !== undefined) {
+    const cure = found.opened?.isMadeUp
+      ? 'put requests that it answers into samples.jsonl beside config.json'
+      : 'mend the line, or delete it';
+    throw new Error(`${failed.place}: expected scores, got: ${failed.reason}; ${cure}`);
+  }
   return 0;
-}
-
-function cureOf({ opened }: Inspection): string {
-  return opened?.isMadeUp
-    ? 'put requests that it answers into samples.jsonl beside config.json'
-    : 'mend the line, or delete it';
 }
 
 export const inspect = { help: HELP, run };
@@ -163,11 +160,15 @@ function describe(inspection: Inspection, senders: Senders | undefined, width: n
   const { opened } = found;
   // Requests are not wrapped or shortened, so that users can copy them.
   const { samples = [], failed } = inspection.opened ?? {};
+  const operators = found.notableOperators.map(({ names, count: uses, why }) => [
+    `${count(uses)} ×`,
+    `${names.join(', ')}: ${why}`,
+  ]);
   const sections = [
     aboutModel(found, width),
     section('Inputs', valueTable(found.inputs, width)),
     section('Outputs', valueTable(found.outputs, width)),
-    ...(found.notableOperators.length === 0 ? [] : [section('Operators that matter', operatorTable(found, width))]),
+    ...(operators.length === 0 ? [] : [section('Operators that matter', inColumns(operators, width - 2))]),
     ...(opened === undefined ? [] : opened.warnings.map((warning) => wrapped(`! ${warning}`, width).join('\n'))),
     ...(opened === undefined ? [] : requests({ ...opened, samples, failed }, senders, width)),
   ];
@@ -271,13 +272,6 @@ function valueTable(values: readonly Value[], width: number): string {
     ];
   });
   return inColumns([['name', 'datatype', 'shape', ''], ...rows], width - 2);
-}
-
-function operatorTable({ notableOperators }: Inspection, width: number): string {
-  const rows = notableOperators.flatMap(({ names, count: uses, why }) => [
-    [`${count(uses)} ×`, `${names.join(', ')}: ${why}`],
-  ]);
-  return inColumns(rows, width - 2);
 }
 
 function requests(opened: Opened, senders: Senders | undefined, width: number): string[] {

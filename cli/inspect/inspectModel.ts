@@ -1,5 +1,5 @@
 import { encodeRequest } from '../../client/encodeRequest.ts';
-import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import type { RequestInput } from '../../lambda/core/microBatch.ts';
 import {
@@ -28,9 +28,8 @@ import {
   rowShapes,
   type SampleLines,
 } from '../../lambda/onnx/probes.ts';
-import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
+import { openOffline } from '../offline/scoreCommand.ts';
 import { printable } from '../terminal.ts';
 import { type FileValue, notableOperators, readOnnxFile } from './onnxFile.ts';
 
@@ -38,10 +37,10 @@ import { type FileValue, notableOperators, readOnnxFile } from './onnxFile.ts';
  * Opens a model as a host does, with its checks, and runs sample requests.
  *
  * @param path a model folder or a `.onnx` file
- * @param providers execution providers, first choice first
+ * @param providers execution providers, first choice first, with commas between them
  * @throws Error if there is no complete ONNX file. If the model cannot be opened, the result contains the error.
  */
-export async function inspectModel(path: string, providers: readonly string[]) {
+export async function inspectModel(path: string, providers: string) {
   const location = await locate(path);
   checkModelFile(location.path);
   const { inputs, outputs, operators, ...file } = readOnnxFile(location.path);
@@ -67,21 +66,15 @@ export async function inspectModel(path: string, providers: readonly string[]) {
 async function open(
   { path: filePath, folder }: ModelLocation,
   path: string,
-  providers: readonly string[],
+  providers: string,
   offered: readonly FileValue[],
 ) {
   const warnings: string[] = [];
   /** Number of rows that were run alone and in a batch at start. 0 if the graph decides. */
   let probes = 0;
-  const scorer = await openScorer({
-    repository: { path },
-    load: {
-      maxBatchRows: SETTINGS.maxBatchRows.default,
-      maxBatchElements: SETTINGS.maxBatchElements.default,
-      allowProviderFallback: false,
-      providers,
-    },
-    limits: OFFLINE_LIMITS,
+  const { scorer, model } = await openOffline(path, {
+    maxBatchRows: SETTINGS.maxBatchRows.default,
+    providers,
     checkPercent: 0,
     warn: (warning) => warnings.push(warning.replace(`${filePath}: `, '')),
     loaded: (rows) => {
@@ -89,8 +82,6 @@ async function open(
     },
   });
   try {
-    const model = await scorer.find(undefined, undefined);
-    if (isFailure(model)) throw new Error(model.message);
     const samples = await sampleRequests(model, scorer.score, filePath, folder);
     const { ragged } = model;
     const computed = new Set(model.outputs.map(({ name }) => name));
@@ -156,22 +147,25 @@ export interface Value extends FileValue {
 
 export type Opened = NonNullable<Inspection['opened']>;
 
-/** Request that the model did not answer in each of its forms. */
-export interface FailedRequest {
+/** Request as one line of JSON in both forms. */
+interface Texts {
   /** File and line of the request, or a note that it is generated. */
   readonly place: string;
   readonly json: string;
+  /** Undefined if the model's transform has its own form. */
+  readonly binary: string | undefined;
+}
+
+/** Request that the model did not answer in each of its forms. */
+export interface FailedRequest extends Pick<Texts, 'place' | 'json'> {
   readonly reason: string;
 }
 
 /** Result without its message ID. */
 export type SampleResult = Readonly<Record<string, unknown>>;
 
-/** Request that the model has answered, as one line of JSON. */
-export interface Sample {
-  readonly json: string;
-  /** Undefined if the model's transform has its own form. */
-  readonly binary: string | undefined;
+/** Request that the model has answered. */
+export interface Sample extends Pick<Texts, 'json' | 'binary'> {
   readonly answer: SampleResult;
 }
 
@@ -181,12 +175,6 @@ interface Samples {
   readonly noSample?: string | undefined;
   /** First request that ran without scores. */
   readonly failed?: FailedRequest | undefined;
-}
-
-interface Texts {
-  readonly place: string;
-  readonly json: string;
-  readonly binary: string | undefined;
 }
 
 /**
@@ -260,16 +248,13 @@ async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<P
     const forms = binary === undefined ? [json] : [json, binary];
     const { single } = await scoring.score(requestRows([...forms.keys()], forms));
     const failed = single.flatMap((result) => result?.failures ?? [])[0];
-    const answer = single[0]?.text;
-    if (failed === undefined && answer !== undefined) samples.push({ json, binary, answer: withoutMessageId(answer) });
-    else first ??= { place, json, reason: failed?.message ?? 'no answer' };
+    const text = single[0]?.text;
+    if (failed === undefined && text !== undefined) {
+      const { message_id: _, ...answer } = JSON.parse(text);
+      samples.push({ json, binary, answer });
+    } else first ??= { place, json, reason: failed?.message ?? 'no answer' };
   }
   return { samples, failed: first };
-}
-
-function withoutMessageId(text: string): SampleResult {
-  const { message_id: _, ...answer } = JSON.parse(text);
-  return answer;
 }
 
 /**

@@ -9,7 +9,7 @@ import { classesOf } from '../../lambda/onnx/zipMaps.ts';
 /** Contents of an ONNX file, read without ONNX Runtime. */
 export type OnnxFile = ReturnType<typeof readOnnxFile>;
 
-interface OperatorUse {
+export interface OperatorUse {
   readonly name: string;
   /** `ai.onnx` for the standard operators. */
   readonly domain: string;

@@ -18,8 +18,9 @@ export const BATCH_ENDED: Readonly<Record<EndReason, string>> = {
 };
 
 export interface GatherLimits {
+  /** Maximum number of records in an event, 1–10,000. */
   readonly batchSize: number;
-  /** Maximum time from a batch's first record until the batch is closed, in seconds. 0 means no wait. */
+  /** Maximum time from a batch's first record until the batch is closed, in whole seconds, 0–300. 0 means no wait. */
   readonly windowSeconds: number;
 }
 

@@ -34,7 +34,7 @@ interface LocalJobsOptions {
 
 export type LocalJobs = Awaited<ReturnType<typeof startLocalJobs>>;
 
-interface LocalJobStatus extends JobStatus {
+export interface LocalJobStatus extends JobStatus {
   readonly rowsPerSecond?: number;
   readonly leftMs?: number | undefined;
 }
@@ -210,17 +210,12 @@ function createCalls(handle: ScoreHandler) {
   const atWork = new Set<Promise<unknown>>();
   let finishing = false;
   return {
-    async score(event: JobEvent): Promise<unknown> {
+    score(event: JobEvent): Promise<unknown> {
       const deadline = performance.now() + JOB_TIMEOUT_SECONDS * 1000;
-      const call = handle(event, {
-        getRemainingTimeInMillis: () => (finishing ? 0 : deadline - performance.now()),
-      });
+      const getRemainingTimeInMillis = (): number => (finishing ? 0 : deadline - performance.now());
+      const call: Promise<unknown> = handle(event, { getRemainingTimeInMillis }).finally(() => atWork.delete(call));
       atWork.add(call);
-      try {
-        return await call;
-      } finally {
-        atWork.delete(call);
-      }
+      return call;
     },
     async finish(): Promise<void> {
       finishing = true;

@@ -60,7 +60,8 @@ const NEVER = new AbortController().signal;
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
 export function startEventSourceMapping(options: EventSourceMappingOptions) {
-  refuseInvalidLimits(options);
+  const problems = mappingProblems({ ...options, fifo: options.queueArn.endsWith('.fifo') });
+  if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
   const report: Report = (what, cause) => options.onError(new Error(`${what}: ${messageOf(cause)}`, { cause }));
   const acknowledge = createAcknowledger({
     ...options,
@@ -151,12 +152,6 @@ async function receive(options: EventSourceMappingOptions, max: number): Promise
   return Messages.map((message) => toSqsRecord(message, options));
 }
 
-/** @throws Error for a batch size or a window that AWS rejects */
-function refuseInvalidLimits({ queueArn, ...limits }: GatherLimits & { queueArn: string }): void {
-  const problems = mappingProblems({ ...limits, fifo: queueArn.endsWith('.fifo') });
-  if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
-}
-
 interface BatchSourceOptions extends GatherLimits {
   /** Polls once for at most `max` messages, with long polling. */
   receive: (max: number) => Promise<SQSRecord[]>;
@@ -227,7 +222,7 @@ type InvocationOptions = Pick<EventSourceMappingOptions, 'invoke' | 'region' | '
 };
 
 /** Outcome of a batch: the message IDs to leave in the queue, and the error if all of them failed. */
-interface BatchOutcome {
+export interface BatchOutcome {
   failed: ReadonlySet<string>;
   error?: unknown;
 }

@@ -369,15 +369,12 @@ function listenToObjects(server: FauxServer): (listener: Listener) => void {
     const { pathname, searchParams } = new URL(request.url, 'http://local');
     const [, bucket = '', ...steps] = pathname.split('/');
     const key = decodeURIComponent(steps.join('/'));
-    if (bucket === '' || key === '' || !putsObject(request.method, searchParams)) return;
+    // A multipart upload creates its object when it is completed.
+    const isPut = request.method === (searchParams.has('uploadId') ? 'POST' : 'PUT');
+    if (bucket === '' || key === '' || !isPut) return;
     for (const listener of listeners) listener(bucket, key);
   });
   return (listener) => void listeners.push(listener);
-}
-
-/** Returns true if the request creates an object. A multipart upload creates it when it is completed. */
-function putsObject(method: string, query: URLSearchParams): boolean {
-  return query.has('uploadId') ? method === 'POST' : method === 'PUT';
 }
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */

@@ -12,12 +12,7 @@ import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { Scorer } from '../../lambda/scorer/scorer.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
 import { type LocalJobs, startLocalJobs } from './localJobs.ts';
-import {
-  type Around,
-  type EventSourceMapping,
-  type InvocationReport,
-  startEventSourceMapping,
-} from './localMapping.ts';
+import { type EventSourceMapping, type EventSourceMappingOptions, startEventSourceMapping } from './localMapping.ts';
 import {
   LOCAL_TIMEOUT_SECONDS,
   type LocalServices,
@@ -44,16 +39,10 @@ export interface LocalStackOptions extends LocalServicesOptions {
   readonly through?: ((writer: ResultWriter) => ResultWriter) | undefined;
 }
 
-export interface Batching {
-  /** Maximum number of records in an event, 1–10,000. */
-  readonly batchSize: number;
-  /** Maximum wait for a batch to fill, in whole seconds, 0–300. */
-  readonly windowSeconds: number;
+export interface Batching
+  extends Pick<EventSourceMappingOptions, 'batchSize' | 'windowSeconds' | 'onInvocation' | 'around'> {
   /** Maximum number of concurrent invocations. @default 2 */
   readonly maximumConcurrency?: number | undefined;
-  readonly onInvocation?: (report: InvocationReport) => void;
-  /** Wraps the invocation of a batch. @default no wrapper */
-  readonly around?: Around | undefined;
 }
 
 /**

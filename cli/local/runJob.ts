@@ -14,7 +14,7 @@ export interface JobCalls {
   readonly control: (event: ControlEvent) => Promise<unknown>;
   readonly storage: JobStorage;
   /** Waits before a call is retried. @default a timer */
-  readonly wait?: (ms: number, signal: AbortSignal) => Promise<unknown>;
+  readonly wait?: (ms: number, value: undefined, options: { readonly signal: AbortSignal }) => Promise<unknown>;
 }
 
 /** Outcome of an execution, as in `DescribeExecution`. */
@@ -79,7 +79,7 @@ async function scorePart(
 }
 
 /** Makes a call and retries it if it fails, unless the error says that the job cannot continue. */
-async function tried(call: () => Promise<unknown>, { wait = pause }: JobCalls, signal: AbortSignal): Promise<unknown> {
+async function tried(call: () => Promise<unknown>, { wait = sleep }: JobCalls, signal: AbortSignal): Promise<unknown> {
   for (let attempt = 1; ; attempt++) {
     signal.throwIfAborted();
     try {
@@ -87,12 +87,8 @@ async function tried(call: () => Promise<unknown>, { wait = pause }: JobCalls, s
     } catch (error) {
       if (signal.aborted || attempt === ATTEMPTS || isPermanent(error)) throw error;
     }
-    await wait(FIRST_WAIT_MS * attempt, signal);
+    await wait(FIRST_WAIT_MS * attempt, undefined, { signal });
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return sleep(ms, undefined, { signal });
 }
 
 function isPermanent(error: unknown): boolean {

@@ -165,7 +165,7 @@ export async function readIds(path: string) {
     if (reason !== undefined) {
       throw new Error(`${path}: expected an ids file, got: ${reason}; check the path`, { cause });
     }
-    if (isCut(text)) {
+    if (BEGINNINGS.some((beginning) => text.startsWith(beginning) || beginning.startsWith(text))) {
       throw new Error(
         `${path}: expected whole lines, got line ${messageIds.length + 1} that was cut short; run batchscore submit again, which replaces that line`,
         { cause },
@@ -175,10 +175,6 @@ export async function readIds(path: string) {
     const cure = existsSync(ids) ? `did you mean ${ids}?` : 'give the file that batchscore submit wrote, FILE.ids';
     throw new Error(`${path}: expected an ids file, got another at line ${messageIds.length + 1}; ${cure}`, { cause });
   }
-}
-
-function isCut(text: string): boolean {
-  return BEGINNINGS.some((beginning) => text.startsWith(beginning) || beginning.startsWith(text));
 }
 
 function parseEntry(text: string): z.infer<typeof ENTRY> {

@@ -39,11 +39,8 @@ async function readWholeLines(
     }
   }
   if (beginnings.some((beginning) => tail.startsWith(beginning) || beginning.startsWith(tail))) return wholeBytes;
-  throw new Error(`${path}: line ${number}: ${notOurs(beginnings)}`);
-}
-
-function notOurs(beginnings: readonly string[]): string {
-  return `expected a line that begins with ${beginnings.join(' or ')}; name another file`;
+  const expected = `expected a line that begins with ${beginnings.join(' or ')}`;
+  throw new Error(`${path}: line ${number}: ${expected}; name another file`);
 }
 
 function readWhole(line: string, number: number, path: string, read: (line: string) => void): void {

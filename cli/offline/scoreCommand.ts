@@ -13,7 +13,7 @@ import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { locate } from '../../lambda/onnx/findModels.ts';
-import { openScorer } from '../../lambda/scorer/scorer.ts';
+import { openScorer, type ScorerOptions } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import {
   COLUMN_OPTIONS,
@@ -163,22 +163,14 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const before =
     options.resume && isResumable ? await (await stoppedRuns()).readStoppedRun(out, await originOf()) : undefined;
   const warn = (message: string): void => writeLine(streams.stderr, message);
-  const scorer = await openScorer({
-    repository: { path },
-    load: {
-      maxBatchRows,
-      maxBatchElements: SETTINGS.maxBatchElements.default,
-      providers: options.providers.split(','),
-      allowProviderFallback: false,
-    },
-    limits: OFFLINE_LIMITS,
+  const { scorer, model: opened } = await openOffline(path, {
+    maxBatchRows,
+    providers: options.providers,
     checkPercent: SETTINGS.checkPercent.default,
     warn,
     onLost: ({ message }) => warn(message),
   });
   try {
-    const opened = await scorer.find(undefined, undefined);
-    if (isFailure(opened)) throw new Error(opened.message);
     const startedAt = performance.now();
     const scoring = createOfflineScoring(scorer.score, warn, opened, before?.summary);
     const limits = batchLimits(lines);
@@ -186,13 +178,12 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const name = file === '-' ? 'stdin' : file;
     const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits };
     const results = await createResultFile(outFormat, outputsOf(opened), spec.keep ?? []);
-    const target = await targetOf(out, isResumable, before, results);
-    const exitCode = await scoreAll(input, rows, scoring, results, target, streams);
+    const exitCode = await scoreAll(input, rows, scoring, results, { out, isResumable, before }, streams);
     const seconds = (performance.now() - startedAt) / 1000;
     const place = format === 'parquet' ? 'row' : 'line';
     const summary = options.json
       ? [JSON.stringify({ ...scoring.summary, seconds })]
-      : summaryLines(scoring.summary, target.rows, seconds, place);
+      : summaryLines(scoring.summary, before?.summary.lines ?? 0, seconds, place);
     for (const line of summary) writeLine(out === undefined ? streams.stderr : streams.stdout, line);
     if (exitCode !== undefined) {
       if (isResumable) await (await stoppedRuns()).noteStop(out, await originOf(), scoring.summary);
@@ -223,20 +214,8 @@ interface Target {
   /** @default stdout */
   readonly out: string | undefined;
   readonly isResumable: boolean;
-  /** Rows whose results a stopped run has written, and the number of their bytes to keep. */
-  readonly rows: number;
-  readonly bytes: number | undefined;
-}
-
-async function targetOf(
-  out: string | undefined,
-  isResumable: boolean,
-  before: StoppedRun | undefined,
-  results: ResultFile,
-): Promise<Target> {
-  if (out === undefined || before === undefined) return { out, isResumable, rows: 0, bytes: undefined };
-  const bytes = await results.resume(await unfinishedPath(out), before.bytes);
-  return { out, isResumable, rows: before.summary.lines, bytes };
+  /** Stopped run whose results are kept. */
+  readonly before: StoppedRun | undefined;
 }
 
 /** @returns the exit code if SIGINT or SIGTERM stopped the run. The results so far are then kept next to `out`. */
@@ -245,24 +224,23 @@ async function scoreAll(
   options: RowOptions,
   scoring: OfflineScoring,
   file: ResultFile,
-  { out, isResumable, rows: before, bytes: after }: Target,
+  { out = '', isResumable, before }: Target,
   { stdout, stderr }: Streams,
 ): Promise<number | undefined> {
-  const progress = rowProgress('scoring', input.bytes !== undefined, before, stderr);
+  const after = before && (await file.resume(await unfinishedPath(out), before.bytes));
+  const rowsBefore = before?.summary.lines ?? 0;
+  const progress = rowProgress('scoring', input.bytes !== undefined, rowsBefore, stderr);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', progress.stop);
-  let rows = before;
+  let rows = rowsBefore;
   let isWhole = false;
   let change: string | undefined;
-  const written = async function* (found: Results, share: number | undefined) {
-    file.add(found);
-    yield* file.take();
-    rows += found.rows.length;
-    const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
-    progress.update({ rows, errors, share });
-  };
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
-    for await (const { found, share } of scoredInTurn(input, options, scoring, signal, before)) {
-      yield* written(found, share);
+    for await (const { found, share } of scoredInTurn(input, options, scoring, signal, rowsBefore)) {
+      file.add(found);
+      yield* file.take();
+      rows += found.rows.length;
+      const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
+      progress.update({ rows, errors, share });
       limitNewObjects();
     }
     change = signal.aborted ? undefined : await input.change();
@@ -274,17 +252,17 @@ async function scoreAll(
     // The output is opened after the first chunk, so that an unreadable input leaves an existing file unchanged.
     const first = await chunks.next();
     const all = startingWith([after === undefined ? file.head : '', first.value ?? ''], chunks);
-    if (isResumable && after === undefined) await removeNote(out ?? '');
-    await (out === undefined
+    if (isResumable && after === undefined) await removeNote(out);
+    await (out === ''
       ? pipeline(stdout.isTTY === true ? shown(all) : all, stdout, { end: false })
       : writeWhole(out, all, { isWhole: () => isWhole, after }));
-    if (isResumable && isWhole) await removeNote(out ?? '');
+    if (isResumable && isWhole) await removeNote(out);
   } finally {
     progress.stop();
     finished();
   }
   if (change !== undefined) {
-    const kept = isResumable ? `; the results so far are in ${await unfinishedPath(out ?? '')}` : '';
+    const kept = isResumable ? `; the results so far are in ${await unfinishedPath(out)}` : '';
     throw new Error(`${change}${kept}; score it again when nobody writes to it`);
   }
   return isWhole ? undefined : exitCode();
@@ -366,11 +344,7 @@ async function removeNote(out: string): Promise<void> {
   await rm(await notePath(out), { force: true });
 }
 
-interface OfflineScoring {
-  /** Scores rows and counts them. @throws Error if a row has no result */
-  score(rows: Rows): Promise<Results>;
-  readonly summary: Readonly<OfflineSummary>;
-}
+type OfflineScoring = ReturnType<typeof createOfflineScoring>;
 
 /**
  * Scores the rows of a file and counts them. The ID of a row is its message ID.
@@ -384,7 +358,7 @@ export function createOfflineScoring(
   warn: (message: string) => void,
   model?: ModelDescription,
   before: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 },
-): OfflineScoring {
+) {
   const summary = structuredClone(before);
   const scoring = createRowScoring({
     score,
@@ -398,8 +372,9 @@ export function createOfflineScoring(
     },
   });
   return {
-    summary,
-    async score(rows) {
+    summary: summary as Readonly<OfflineSummary>,
+    /** Scores rows and counts them. @throws Error if a row has no result */
+    async score(rows: Rows): Promise<Results> {
       const results = await scoring.score(rows);
       if (results.count < rows.length)
         throw new Error(`line ${rows.idOf(results.count)}: expected an answer, got none`);
@@ -422,6 +397,31 @@ export function createOfflineScoring(
 function describe({ model, version, messageId, difference: { output } }: BatchMismatch): string {
   const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the request is run alone`;
   return `${found}; from here on all requests are. To be sure of the lines before, score again with --max-rows 1`;
+}
+
+interface OfflineOptions extends Pick<ScorerOptions, 'checkPercent' | 'warn' | 'onLost' | 'loaded'> {
+  readonly maxBatchRows: number;
+  /** Execution providers, first choice first, with commas between them. */
+  readonly providers: string;
+}
+
+/** Opens the model at a path, without the limits of a queue. @throws Error if it cannot be opened */
+export async function openOffline(path: string, { maxBatchRows, providers, ...options }: OfflineOptions) {
+  const scorer = await openScorer({
+    repository: { path },
+    load: {
+      maxBatchRows,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
+      providers: providers.split(','),
+      allowProviderFallback: false,
+    },
+    limits: OFFLINE_LIMITS,
+    ...options,
+  });
+  const model = await scorer.find(undefined, undefined);
+  if (!isFailure(model)) return { scorer, model };
+  await scorer.close();
+  throw new Error(model.message);
 }
 
 /** Limits for files. They are the maximums, because no queue or store adds limits of its own. */

@@ -11,14 +11,13 @@ import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsMessages.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { deployedFiles, isForPeople, walkModels } from '../../lambda/onnx/findModels.ts';
-import type { DescribedModel } from '../../lambda/scorer/frames.ts';
 import { sampleRequests } from '../inspect/inspectModel.ts';
 import type { EventSourceMapping } from '../local/localMapping.ts';
 import type { LocalQueues } from '../local/localServices.ts';
 import { type Batching, type LocalStack, type LocalStackOptions, startLocalStack } from '../local/localStack.ts';
 import { createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
 import { type Control, type PageServer, startPageServer } from './pageServer.ts';
-import type { JobSeen, ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
+import type { ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
 
 interface ServePageOptions extends Omit<LocalStackOptions, 'through' | 'announce' | 'warnOfModels'> {
   readonly batching: Batching;
@@ -84,7 +83,8 @@ function createControls(
   return {
     async '/state'(asked): Promise<State> {
       const { search, awaited } = parsed(LOOK, asked, '{"search": …, "awaited": …}, message IDs or their beginnings');
-      const [lying, jobs] = await Promise.all([lookAtQueues(sqs, queues), lookAtJobs(stack)]);
+      const [lying, newest = []] = await Promise.all([lookAtQueues(sqs, queues), stack.jobControl?.newest()]);
+      const jobs = newest.map(({ failedParts = [], ...job }) => ({ ...job, givenUp: failedParts.length }));
       const settings = { endpoint, requestQueueUrl, batchSize, windowSeconds };
       const seen = monitor.seen();
       const [results, [answer]] = [search === '' ? seen.results : monitor.find(search), monitor.find(awaited)];
@@ -210,13 +210,11 @@ async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: s
     const { samples, noSample } = await sampleRequests(model, scorer.score, path, folder);
     const sample = samples.map(({ json }) => json).find((text) => text.length <= MAX_SAMPLE_CHARACTERS);
     const none = noSample ?? 'its samples are too long for a message';
-    found.push({ ...seenOf(model), sample, noSample: sample === undefined ? none : undefined });
+    const { inputs, transform } = model;
+    const tensors = { inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
+    found.push({ name, version, ...tensors, sample, noSample: sample === undefined ? none : undefined });
   }
   return found;
-}
-
-function seenOf({ name, version, inputs, transform }: DescribedModel): ModelSeen {
-  return { name, version, inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
 }
 
 /** Describes a tensor. Models name an unnamed axis after its tensor, and the page shows a shorter name. */
@@ -226,11 +224,6 @@ function tensorOf(spec: TensorSpec): TensorSeen {
     return axis === 0 ? 'rows' : '?';
   });
   return { name: spec.name, datatype: spec.datatype, shape: shapeInModel(spec, shape) };
-}
-
-async function lookAtJobs({ jobControl }: Pick<LocalStack, 'jobControl'>): Promise<JobSeen[]> {
-  const jobs = (await jobControl?.newest()) ?? [];
-  return jobs.map(({ failedParts = [], ...job }) => ({ ...job, givenUp: failedParts.length }));
 }
 
 const COUNTS: QueueAttributeName[] = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'];

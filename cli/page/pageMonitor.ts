@@ -3,7 +3,7 @@ import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../lambda/core/failure.ts';
 import type { CloseReason, MicroBatchReport } from '../../lambda/core/observer.ts';
-import type { MessageRecord, Outcome, Result, ResultWriter, WriteStatus } from '../../lambda/core/record.ts';
+import type { Outcome, Result, ResultWriter, WriteStatus } from '../../lambda/core/record.ts';
 import { BATCH_ENDED } from '../local/gather.ts';
 import type { Around, Batch } from '../local/localMapping.ts';
 import type { InvocationSeen, ResultSeen, SecondSeen, State } from './wire.ts';
@@ -149,7 +149,7 @@ function createOngoingInvocation(
 ) {
   const at = now();
   const byId = new Map(records.map((record) => [record.messageId, record]));
-  const purposeOf = (messageId: string) => purposeOfRecord(byId.get(messageId));
+  const purposeOf = (messageId: string) => byId.get(messageId)?.messageAttributes[ATTRIBUTE]?.stringValue;
   const sentAt = (messageId: string): number => Number(byId.get(messageId)?.attributes.SentTimestamp ?? at);
   const asked = new Set([...byId.keys()].filter((messageId) => purposeOf(messageId) === 'ask'));
   const counts = { answered: 0, errors: 0, retried: 0, runs: 0, rows: 0, paddedRows: 0 };
@@ -268,10 +268,4 @@ const ATTRIBUTE = 'batchscore-page';
 
 export function ownAttributes(purpose: Purpose): Record<string, MessageAttributeValue> {
   return { [ATTRIBUTE]: { DataType: 'String', StringValue: purpose } };
-}
-
-/** Returns undefined for a message from another sender. */
-function purposeOfRecord(record: MessageRecord | undefined): Purpose | undefined {
-  const purpose = record?.messageAttributes[ATTRIBUTE]?.stringValue;
-  return purpose === 'ask' || purpose === 'fill' ? purpose : undefined;
 }

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { hasCode, messageOf } from '../../lambda/core/failure.ts';
 import { serveOnLoopback } from '../local/localServices.ts';
 import { bundlePage, pageFile } from './pageFiles.ts';
@@ -102,22 +103,13 @@ function refusal({ method, headers, socket }: IncomingMessage): string | undefin
 const MAX_BYTES = 64 * 1024;
 
 /** @throws Error if the body is too large or is not JSON */
-async function readBody(request: IncomingMessage): Promise<unknown> {
-  if (request.headers['content-type'] !== 'application/json') {
-    throw new Error('content-type: expected application/json, got another');
-  }
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_BYTES) throw new Error(`body: expected at most ${MAX_BYTES} bytes, got more`);
-    chunks.push(chunk);
-  }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString());
-  } catch (cause) {
+function readBody(request: IncomingMessage): Promise<unknown> {
+  const { 'content-type': type, 'content-length': bytes } = request.headers;
+  if (type !== 'application/json') throw new Error('content-type: expected application/json, got another');
+  if (!(Number(bytes) <= MAX_BYTES)) throw new Error(`body: expected at most ${MAX_BYTES} bytes, got more`);
+  return json(request).catch((cause: unknown) => {
     throw new Error('body: expected JSON, got something else', { cause });
-  }
+  });
 }
 
 interface PageFile {

@@ -157,11 +157,6 @@ function batchSizesFor({ messages, messagesPerSecond }: SettingsQuestion, window
   return windowSeconds === 0 ? sizes : sizes.filter((size) => size > 1);
 }
 
-/** Returns the concurrency for the traffic by Little's law, with headroom. */
-function concurrencyFor(messagesPerSecond: number, fullMs: number, batchSize: number): number {
-  return (CONCURRENCY_HEADROOM * messagesPerSecond * fullMs) / 1000 / batchSize;
-}
-
 /** Returns the lowest sufficient concurrency and a few higher ones, which give smaller batches and shorter waits. */
 function concurrenciesFor(
   { messagesPerSecond }: SettingsQuestion,
@@ -170,7 +165,8 @@ function concurrenciesFor(
 ): number[] {
   const fullMs = invocation.msOf(batchSize);
   if (fullMs > TIMEOUT_SHARE * 1000 * SETTINGS.timeoutSeconds.default) return [];
-  const needed = concurrencyFor(messagesPerSecond, fullMs, batchSize);
+  // Little's law, with headroom.
+  const needed = (CONCURRENCY_HEADROOM * messagesPerSecond * fullMs) / 1000 / batchSize;
   return CONCURRENCIES.filter((max) => max <= MAXIMUM_CONCURRENCY.max && needed <= max).slice(0, FEW_CONCURRENCIES);
 }
 

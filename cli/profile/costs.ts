@@ -1,4 +1,5 @@
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../lambda/core/limits.ts';
+import type { ProfileFile } from '../../lambda/onnx/profileFile.ts';
 import type { Prices } from '../priceList.ts';
 import type { Course } from './simulate.ts';
 
@@ -69,16 +70,7 @@ function callsFor(messages: number): number {
 }
 
 /** Measured cost of runs of one size. */
-export interface RunCost {
-  readonly rows: number;
-  /** Length of the ragged axis. 1 without one. */
-  readonly length: number;
-  readonly threads: number;
-  readonly medianMs: number;
-  readonly rowsPerSecond: number;
-  /** Peak memory of the process until then. */
-  readonly peakRssBytes: number;
-}
+export type RunCost = Omit<ProfileFile['table'][number], 'spread'>;
 
 /** Minimum throughput of more rows, relative to fewer. Fewer rows take less memory and answer sooner. */
 const MIN_GAIN_OF_MORE_ROWS = 1.05;

@@ -27,19 +27,14 @@ export function createReport(measured: Measurement, question: SettingsQuestion, 
 export type MeasuredRun = Measurement['table'][number];
 
 /** Returns the rows beyond which more rows gain little, in runs of ordinary length as deployed. */
-function kneeIn(measured: Measurement) {
-  const { length, threads } = measured;
-  const runs = deployedRuns(measured);
+function kneeIn({ table, length, threads }: Measurement) {
+  const ofHost = table.filter((run) => run.length === length && run.threads === threads);
+  const runs = ofHost.toSorted((a, b) => a.rows - b.rows);
   const at = kneeOf(runs.map(({ rowsPerSecond }) => rowsPerSecond));
   const { rows, rowsPerSecond } = runs[at] as MeasuredRun;
   /** True if the largest runs that were measured still gain. More rows may be faster. */
   const isOpen = at > 0 && at === runs.length - 1;
   return { rows, length, threads, rowsPerSecond, isOpen };
-}
-
-/** Returns the runs of ordinary length with the threads of a host, fewer rows first. There is at least one. */
-function deployedRuns({ table, length, threads }: Measurement): MeasuredRun[] {
-  return table.filter((run) => run.length === length && run.threads === threads).toSorted((a, b) => a.rows - b.rows);
 }
 
 type Recommendation = ReturnType<typeof recommendationOf>;

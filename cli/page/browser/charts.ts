@@ -58,7 +58,8 @@ function plotOf(place: HTMLElement, { x, y, lines }: Chart): uPlot {
     ticks: { show: false },
   };
   const { base } = x;
-  const ofX: uPlot.Axis = base === undefined ? { space: 90 } : { splits: () => thinned(x.values), filter: asTheyAre };
+  const ofX: uPlot.Axis =
+    base === undefined ? { space: 90 } : { splits: () => thinned(x.values), filter: (_, splits) => splits };
   const format = base === undefined ? (seconds: number) => timeOf(1000 * seconds) : short;
   const titled = (title: string | undefined): uPlot.Axis => (title === undefined ? {} : { label: title });
   return new uPlot(
@@ -125,10 +126,6 @@ function alone({ data }: uPlot, line: number): number[] {
 function around(_: uPlot, min: number, max: number): [number, number] {
   const room = max === min ? 2 : (max / min) ** 0.04;
   return [min / room, max * room];
-}
-
-function asTheyAre(_: uPlot, splits: number[]): number[] {
-  return splits;
 }
 
 function thinned(values: readonly number[]): number[] {

@@ -29,13 +29,24 @@ import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
 import { SETTINGS } from '../../../lambda/settings.ts';
 import {
   peakRssBytes,
+  type Ran,
   type RunTask,
   type Size,
   type StartTask,
   type Target,
   type Timed,
-  type Told,
 } from './measureTasks.ts';
+
+/** Message of a child process. */
+export type Told =
+  | { readonly kind: 'warning'; readonly text: string }
+  | { readonly kind: 'started'; readonly started: Started }
+  | { readonly kind: 'trying'; readonly size: Size }
+  | { readonly kind: 'ran'; readonly ran: Ran }
+  | { readonly kind: 'failed'; readonly size: Size; readonly reason: string }
+  | { readonly kind: 'progress'; readonly share: number }
+  | { readonly kind: 'timed'; readonly timed: readonly Timed[] }
+  | { readonly kind: 'error'; readonly message: string };
 
 /**
  * Starts a model as a host does, with its warm-up and checks, and reports the durations and the findings.
@@ -144,7 +155,7 @@ export async function runSizes(task: RunTask, tell: (told: Told) => Promise<void
       for (let run = 1; run < RUNS && runMs < FAR_TOO_SLOW * slowMs; run++) {
         runMs = Math.min(runMs, await runMsOf(model, batch));
       }
-      await tell({ kind: 'ran', size, runMs, peakRssBytes: peakRssBytes() });
+      await tell({ kind: 'ran', ran: { ...size, runMs, peakRssBytes: peakRssBytes() } });
       timings.push({ size, batch, times: runMs < SHORT_RUN_MS ? [] : [runMs] });
       if (runMs > slowMs) ended.add(length);
     } catch (error) {
@@ -293,16 +304,6 @@ function unchecked(allowedSizes: readonly number[], threads: number): (config: M
   });
 }
 
-/** Source of rows: real ones, or generated ones. */
-interface RowMaker extends Lengths {
-  /**
-   * Returns rows of one length.
-   *
-   * @throws Error if the model cannot run each of them alone, with any kind of generated values
-   */
-  of(length: number): Promise<readonly Part[]>;
-}
-
 /** Lengths to measure. The model may not run at all of them. */
 interface Lengths {
   /** Lengths in ascending order. */
@@ -313,8 +314,13 @@ interface Lengths {
 const MAX_SAMPLES = 16;
 const ONE_LENGTH: Lengths = { lengths: [1], ordinary: 1 };
 
-/** @param warmUp sizes of open axes from config.json */
-function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp: WarmUpSizes | undefined): RowMaker {
+/**
+ * Creates a source of rows of a length: real ones, or generated ones. It throws if the model cannot run each of them
+ * alone, with any kind of generated values.
+ *
+ * @param warmUp sizes of open axes from config.json
+ */
+function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp: WarmUpSizes | undefined) {
   const { ragged } = model;
   const real = realProbes(samples, MAX_SAMPLES);
   if (real.length > 0) {
@@ -322,7 +328,7 @@ function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp
     const lengths = real.map(({ request }) => request.length).toSorted((a, b) => a - b);
     return {
       ...lengthsAround(lengths[lengths.length >> 1] as number, lengths.at(-1) as number, ragged),
-      of: async (length) => real.map((part) => withLength(part, ragged, length)),
+      of: async (length: number) => real.map((part) => withLength(part, ragged, length)),
     };
   }
   const given = typeof warmUp === 'object' ? warmUp : {};
@@ -331,7 +337,7 @@ function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp
   const lengths = open.length === 0 ? ONE_LENGTH : lengthsAround(Math.ceil(longest / 4), longest, ragged);
   // The length overrides the ragged axis's size from config.json.
   const sizesAt = (length: number) => (ragged === undefined ? given : { ...given, [ragged.name]: length });
-  return { ...lengths, of: (length) => madeUpRows(model, rowShapes(model, sizesAt(length), length)) };
+  return { ...lengths, of: (length: number) => madeUpRows(model, rowShapes(model, sizesAt(length), length)) };
 }
 
 /** Longest rows if neither samples nor config.json tell a length. */

@@ -1,7 +1,8 @@
 /** Child process that performs one task with a model. A crash of the model ends only this process. */
 import { enableCompileCache } from 'node:module';
 import { goFirstWhenMemoryEnds } from '../../../lambda/onnx/session.ts';
-import type { Task, Told } from './measureTasks.ts';
+import type { Told } from './childTasks.ts';
+import type { Task } from './measureTasks.ts';
 
 const beganAt = performance.timeOrigin + performance.now();
 

@@ -10,8 +10,8 @@ import { powersOfTwoUpTo } from '../../../lambda/onnx/warmUp.ts';
 import { modelDigest } from '../../../lambda/onnx/weights.ts';
 import { ownVersion } from '../../arguments.ts';
 import { duration } from '../../format.ts';
-import type { Started } from './childTasks.ts';
-import type { RunTask, Size, Target, Task, Timed, Told } from './measureTasks.ts';
+import type { Started, Told } from './childTasks.ts';
+import type { Ran, RunTask, Size, Target, Task, Timed } from './measureTasks.ts';
 
 /** Measurement of a model, as `profile.json` stores it. */
 export interface Measurement extends Omit<ProfileFile, 'schemaVersion' | 'recommendation'> {
@@ -98,20 +98,8 @@ async function start(target: Target, find: Find): Promise<Started> {
   );
 }
 
-/** Size that runs. */
-interface Ran extends Size {
-  readonly runMs: number;
-  /** Peak memory of a process that ran at most these rows. */
-  readonly peakRssBytes: number;
-}
-
 /** Findings of a process about sizes. */
-interface Runs {
-  readonly ran: readonly Ran[];
-  readonly failed: readonly { readonly size: Size; readonly reason: string }[];
-  readonly timed: readonly Timed[];
-  readonly crash: (Crash & { readonly size: Size | undefined }) | undefined;
-}
+type Runs = Awaited<ReturnType<typeof runOnce>>;
 
 /**
  * Measures runs with each number of threads, in one process for each number. If a size ends the process, it starts
@@ -134,7 +122,7 @@ async function measureRuns(
   let slowMs = Math.max(MIN_SLOW_MS, enoughMs / (counts.length * ROUNDS * 2 * lengths.length));
   let sizes = rowCounts.flatMap((rows) => lengths.map((length) => ({ rows, length })));
   const peaks = new Map<string, number>();
-  const all: TimedWith[] = [];
+  const all: (Timed & { readonly threads: number })[] = [];
   for (const [index, threads] of counts.entries()) {
     for (let isDone = false; !isDone; ) {
       const task: RunTask = {
@@ -183,14 +171,14 @@ function isSame(one: Size, other: Size): boolean {
   return keyOf(one) === keyOf(other);
 }
 
-async function runOnce(task: RunTask, onProgress: (share: number) => void): Promise<Runs> {
+async function runOnce(task: RunTask, onProgress: (share: number) => void) {
   const ran: Ran[] = [];
   const failed: { size: Size; reason: string }[] = [];
   let timed: readonly Timed[] = [];
   let trying: Size | undefined;
   const crash = await runChild(task, (told) => {
     if (told.kind === 'trying') trying = told.size;
-    if (told.kind === 'ran') ran.push({ ...told.size, runMs: told.runMs, peakRssBytes: told.peakRssBytes });
+    if (told.kind === 'ran') ran.push(told.ran);
     if (told.kind === 'failed') failed.push(told);
     if (told.kind === 'timed') ({ timed } = told);
     if (told.kind === 'progress') {
@@ -234,10 +222,6 @@ function runsAtNothing({ failed: [first], crash }: Runs, isMadeUp: boolean): str
     `expected the model to run with ${isMadeUp ? 'made-up values' : 'the requests of samples.jsonl'}, got: ` +
     `${first?.reason}; put ${isMadeUp ? 'real requests' : 'others'} into samples.jsonl beside config.json`
   );
-}
-
-interface TimedWith extends Timed {
-  readonly threads: number;
 }
 
 /**

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import type { Started } from './childTasks.ts';
 
 /** Task of a child process. The process ends after it. */
 export type Task = StartTask | RunTask;
@@ -35,21 +34,18 @@ export interface Size {
   readonly length: number;
 }
 
+/** Size that runs. */
+export interface Ran extends Size {
+  readonly runMs: number;
+  /** Peak memory of a process that ran at most these rows. */
+  readonly peakRssBytes: number;
+}
+
 export interface Timed extends Size {
   readonly medianMs: number;
   readonly spread: number;
   readonly isStable: boolean;
 }
-
-export type Told =
-  | { readonly kind: 'warning'; readonly text: string }
-  | { readonly kind: 'started'; readonly started: Started }
-  | { readonly kind: 'trying'; readonly size: Size }
-  | { readonly kind: 'ran'; readonly size: Size; readonly runMs: number; readonly peakRssBytes: number }
-  | { readonly kind: 'failed'; readonly size: Size; readonly reason: string }
-  | { readonly kind: 'progress'; readonly share: number }
-  | { readonly kind: 'timed'; readonly timed: readonly Timed[] }
-  | { readonly kind: 'error'; readonly message: string };
 
 /**
  * Returns the peak memory of this process. On Linux, `maxRSS` includes the parent's memory at the start of the process,

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { runSizes, type Started, startModel } from '../../../../cli/profile/measure/childTasks.ts';
-import type { Told } from '../../../../cli/profile/measure/measureTasks.ts';
+import { runSizes, type Started, startModel, type Told } from '../../../../cli/profile/measure/childTasks.ts';
 import { MIXING } from '../../../helpers/mixingModels.ts';
 import {
   failingModel,
