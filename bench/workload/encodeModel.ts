@@ -89,9 +89,12 @@ function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraph
 }
 
 export function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
-  const elemType =
-    typeof datatype === 'number' ? datatype : DataType[NAMES[datatype] ?? (datatype as keyof typeof DataType)];
+  const elemType = typeof datatype === 'number' ? datatype : elementTypeOf(datatype);
   return { tensorType: { elemType, shape: { dim: shape.map(toDimension) } } };
+}
+
+function elementTypeOf(datatype: Datatype): number {
+  return DataType[NAMES[datatype] ?? (datatype as keyof typeof DataType)];
 }
 
 function toDimension(axis: Axis): onnx.TensorShapeProto.IDimension {
@@ -134,7 +137,7 @@ export function buildGraph(seed: number, precision: Precision = 'FP32'): GraphBu
   const random = createRandom(seed);
   const nodes: GraphNode[] = [];
   const constants: Constant[] = [];
-  const elementType = ELEMENT_TYPE_OF[precision];
+  const elementType = elementTypeOf(precision);
 
   const addConstant = (dataType: number, dims: readonly number[], data: ArrayBufferView): string => {
     const name = `constant_${constants.length}`;

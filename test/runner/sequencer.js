@@ -2,7 +2,8 @@
 import SizeSequencer from '@jest/test-sequencer';
 
 /** What waits longest starts first: on a clean clone Jest knows nothing of a file but its size. */
-const SLOW = /\/test\/(guarantees|system\/(culprits|scorer|faults|outages|package|worker|cli\/(hostileFiles|resume)))\b/;
+const SLOW =
+  /\/test\/(guarantees|system\/(culprits|scorer|faults|outages|package|worker|cli\/(hostileFiles|resume)))\b/;
 
 export default class Sequencer extends SizeSequencer {
   sort(tests) {
