@@ -9,6 +9,7 @@ import { type HopFigures, measureHops } from './measure/hops.ts';
 import { type GainFigures, measureGains } from './measure/scenario.ts';
 import { measureTables, type TableFigures } from './measure/tables.ts';
 import { measureWorker, type WorkerFigures } from './measure/workerCost.ts';
+import type { Packing } from './workload/messages.ts';
 import { SCENARIOS } from './workload/scenarios.ts';
 
 const HOPS = 'hops';
@@ -130,17 +131,13 @@ export function renderMarkdown({ machine, gains, hops, worker, tables }: BenchRe
     }),
     ...section('Hops', hops, {
       'results to': ({ store }) => store,
-      encoding: ({ encoding }) => encoding,
-      'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
-      'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
+      ...PACKING,
       'CPU a request': (row) => atMost(maxHopMicroseconds(row), row.cpuMicroseconds, ' µs'),
       'wall a request': ({ wallMicroseconds }) => `${figure(wallMicroseconds)} µs`,
       'calls per thousand': ({ callsPerThousand }) => figure(callsPerThousand),
     }),
     ...section('Worker', worker, {
-      encoding: ({ encoding }) => encoding,
-      'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
-      'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
+      ...PACKING,
       'CPU a request': (row) => atMost(maxWorkerMicroseconds(row), row.cpuMicroseconds, ' µs'),
       'requests/s': ({ requestsPerSecond }) => figure(requestsPerSecond),
     }),
@@ -159,6 +156,12 @@ export function renderMarkdown({ machine, gains, hops, worker, tables }: BenchRe
   ];
   return `${sections.join('\n\n')}\n`;
 }
+
+const PACKING: Columns<Packing> = {
+  encoding: ({ encoding }) => encoding,
+  'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
+  'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
+};
 
 function section<Row>(title: string, rows: readonly Row[], columns: Columns<Row>): string[] {
   return rows.length === 0 ? [] : [`## ${title}\n\n${table(rows, columns)}`];

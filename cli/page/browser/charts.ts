@@ -93,26 +93,14 @@ function seriesOf({ name, as }: Line, index: number, colour: (name: string) => s
   const style = index % DASHES.length;
   const stroke = colour(as === 'ring' ? 'ink' : `series-${style + 1}`);
   if (as === 'ring') {
-    return {
-      label: name,
-      stroke,
-      width: 0,
-      paths: () => null,
-      points: { show: true, size: 14, width: 2, fill: 'transparent', stroke },
-    };
+    const points = { show: true, size: 14, width: 2, fill: 'transparent', stroke };
+    return { label: name, stroke, width: 0, paths: () => null, points };
   }
   const points =
     as === 'points'
       ? { show: true, size: 6, fill: stroke }
       : { show: as === undefined, filter: alone, size: 4, fill: stroke };
-  return {
-    label: name,
-    stroke,
-    width: 2,
-    dash: DASHES[style],
-    spanGaps: as === 'points',
-    points,
-  };
+  return { label: name, stroke, width: 2, dash: DASHES[style], spanGaps: as === 'points', points };
 }
 
 /** Returns the indexes of values between two gaps. No line reaches them, so they are drawn as points. */
