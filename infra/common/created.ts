@@ -91,15 +91,12 @@ export function createLogGroup(scope: Construct, id: string, keeping: Keeping): 
  */
 export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], keeping: Keeping): void {
   for (const parent of parents) {
-    const functions = parent.node.findAll().filter(isFunction);
+    const resources = parent.node.findAll().filter(CfnResource.isCfnResource);
+    const functions = resources.filter(({ cfnResourceType }) => cfnResourceType === 'AWS::Lambda::Function');
     if (functions.length === 0) continue;
     const { logGroupName } = createLogGroup(scope, parent.node.id, keeping);
     for (const resource of functions) resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
   }
-}
-
-function isFunction(construct: IConstruct): construct is CfnResource {
-  return CfnResource.isCfnResource(construct) && construct.cfnResourceType === 'AWS::Lambda::Function';
 }
 
 /**

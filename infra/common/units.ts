@@ -9,29 +9,21 @@ import { GOT_TOKEN, ValidationError } from './problems.ts';
 export const SECONDS_A_DAY = 86_400;
 export const MIB_PER_GIB = 1024;
 
+const inMilliseconds = (one: Duration) => one.toMilliseconds({ integral: false });
+const inBytes = (one: Size) => one.toBytes({ rounding: SizeRoundingBehavior.NONE });
+
 /** Each takes the path of the prop. Division is exact for multiples, unlike the CDK's multiplication by fractions. */
-export const millisecondsOf = durationIn(1);
-export const secondsOf = durationIn(1000);
-export const minutesOf = durationIn(60_000);
-export const daysOf = durationIn(1000 * SECONDS_A_DAY);
-export const bytesOf = sizeIn(1);
-export const mebibytesOf = sizeIn(1024 ** 2);
-export const gibibytesOf = sizeIn(1024 ** 3);
+export const millisecondsOf = amountIn(1, inMilliseconds);
+export const secondsOf = amountIn(1000, inMilliseconds);
+export const minutesOf = amountIn(60_000, inMilliseconds);
+export const daysOf = amountIn(1000 * SECONDS_A_DAY, inMilliseconds);
+export const bytesOf = amountIn(1, inBytes);
+export const mebibytesOf = amountIn(1024 ** 2, inBytes);
+export const gibibytesOf = amountIn(1024 ** 3, inBytes);
 
-function durationIn(milliseconds: number) {
-  return (name: string, duration: Duration | undefined): number | undefined => {
-    refuseToken(name, duration);
-    return duration && duration.toMilliseconds({ integral: false }) / milliseconds;
+function amountIn<T extends Duration | Size>(unit: number, read: (amount: T) => number) {
+  return (name: string, amount: T | undefined): number | undefined => {
+    if (amount?.isUnresolved() === true) throw new ValidationError(`${name}: ${GOT_TOKEN}`);
+    return amount && read(amount) / unit;
   };
-}
-
-function sizeIn(bytes: number) {
-  return (name: string, size: Size | undefined): number | undefined => {
-    refuseToken(name, size);
-    return size && size.toBytes({ rounding: SizeRoundingBehavior.NONE }) / bytes;
-  };
-}
-
-function refuseToken(name: string, amount: Duration | Size | undefined): void {
-  if (amount?.isUnresolved() === true) throw new ValidationError(`${name}: ${GOT_TOKEN}`);
 }

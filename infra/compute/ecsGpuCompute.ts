@@ -68,7 +68,11 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       compatibility: Compatibility.MANAGED_INSTANCES,
       endpoints: ENDPOINTS_OF_INSTANCES,
       capacityOf: (scope, cluster, network) =>
-        addManagedInstances(scope, cluster, network, { ...settings, gpuMemoryGiB, instanceTypes }),
+        addManagedInstances(scope, cluster, network, settings.spot, {
+          vCpuCountMin: vcpus,
+          memoryMin: Size.mebibytes(memoryMb),
+          ...(instanceTypes ? { allowedInstanceTypes: [...instanceTypes] } : withGpus(gpuCount, gpuMemoryGiB)),
+        }),
     }),
     kind: 'ecs-gpu',
     imageTarget: { stage: 'worker-gpu', architecture, devices: gpuCount, room: { memoryMb } },
@@ -101,7 +105,8 @@ function addManagedInstances(
   scope: Construct,
   cluster: Cluster,
   { subnets, securityGroup }: Network,
-  settings: Requirements & { readonly spot: boolean },
+  isSpot: boolean,
+  instanceRequirements: InstanceRequirementsConfig,
 ): string {
   const instanceRole = createInstanceRole(scope, cluster);
   const provider = new ManagedInstancesCapacityProvider(scope, 'Capacity', {
@@ -109,9 +114,9 @@ function addManagedInstances(
     securityGroups: [securityGroup],
     infrastructureRole: createInfrastructureRole(scope, instanceRole),
     ec2InstanceProfile: new InstanceProfile(scope, 'InstanceProfile', { role: instanceRole }),
-    instanceRequirements: requirementsOf(settings),
+    instanceRequirements,
     propagateTags: PropagateManagedInstancesTags.CAPACITY_PROVIDER,
-    capacityOptionType: settings.spot ? CapacityOptionType.SPOT : CapacityOptionType.ON_DEMAND,
+    capacityOptionType: isSpot ? CapacityOptionType.SPOT : CapacityOptionType.ON_DEMAND,
   });
   cluster.addManagedInstancesCapacityProvider(provider);
   return provider.capacityProviderName;
@@ -123,26 +128,15 @@ const ACCELERATORS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.
 /** Share of a GPU's nominal memory that EC2 reports: 22,888 MiB for an L4 of 24 GB. */
 const REPORTED_SHARE = 0.9;
 
-interface Requirements {
-  readonly gpuCount: number;
-  readonly gpuMemoryGiB: number;
-  readonly vcpus: number;
-  readonly memoryMb: number;
-  readonly instanceTypes: readonly string[] | undefined;
-}
-
-function requirementsOf(requirements: Requirements): InstanceRequirementsConfig {
-  const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = requirements;
-  const min = { vCpuCountMin: vcpus, memoryMin: Size.mebibytes(memoryMb) };
-  if (instanceTypes !== undefined) return { ...min, allowedInstanceTypes: [...instanceTypes] };
+/** Returns the requirement of GPUs like these. */
+function withGpus(count: number, gibOfEach: number): Partial<InstanceRequirementsConfig> {
   return {
-    ...min,
     acceleratorTypes: [AcceleratorType.GPU],
     acceleratorManufacturers: [AcceleratorManufacturer.NVIDIA],
     acceleratorNames: ACCELERATORS,
-    acceleratorCountMin: gpuCount,
-    acceleratorCountMax: gpuCount,
-    acceleratorTotalMemoryMin: Size.mebibytes(Math.floor(gpuCount * gpuMemoryGiB * MIB_PER_GIB * REPORTED_SHARE)),
+    acceleratorCountMin: count,
+    acceleratorCountMax: count,
+    acceleratorTotalMemoryMin: Size.mebibytes(Math.floor(count * gibOfEach * MIB_PER_GIB * REPORTED_SHARE)),
   };
 }
 

@@ -68,7 +68,7 @@ export function createImage(scope: Construct, { props, models, compute, jobs }: 
   return buildImage(scope, imageBuild, {
     stage,
     architecture: name === 'arm64' ? 'arm64' : 'x86_64',
-    ...(folder !== undefined && { modelsDirectory: folder }),
+    modelsDirectory: folder,
     inform: (message) => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`),
   });
 }

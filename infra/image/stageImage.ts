@@ -27,7 +27,7 @@ import {
 
 export interface ImageOptions {
   /** Model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image contains no model */
-  readonly modelsDirectory?: string;
+  readonly modelsDirectory?: string | undefined;
   readonly architecture: ProcessorName;
   /** Stage of the Dockerfile to build. CUDA is built for x86_64. */
   readonly stage: ImageStage;
