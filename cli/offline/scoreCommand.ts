@@ -6,7 +6,13 @@ import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobFiles.ts';
-import { createResultFile, formatOfResults, outputsOf, type ResultFile } from '../../lambda/jobs/resultFiles.ts';
+import {
+  createResultFile,
+  formatOfResults,
+  isOtherTable,
+  outputsOf,
+  type ResultFile,
+} from '../../lambda/jobs/resultFiles.ts';
 import type { Results } from '../../lambda/jobs/results.ts';
 import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
@@ -138,11 +144,16 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const columns = columnSpec(options);
   const ofName = formatByEnding(file) ?? (columns.separator === undefined ? undefined : 'csv');
   const format = oneOf('--format', options.format, DATA_FORMATS) ?? ofName;
-  const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(options.out);
+  const { out } = options;
+  const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(out);
+  if (options['out-format'] === undefined && isOtherTable(out ?? '')) {
+    throw new UsageError(
+      `--out: expected a name ending in .jsonl, .csv or .parquet, got '${out}'; choose one, or add --out-format`,
+    );
+  }
   const spec = format === 'csv' ? withSeparator(file, columns) : columns;
   const path = modelPath(model, options.models);
   const { path: modelFile, folder } = await locate(path);
-  const { out } = options;
   if (out !== undefined) await refuseOut(out, [file === '-' ? '/dev/stdin' : file, modelFile]);
 
   const input = await inputFile(file, streams);
