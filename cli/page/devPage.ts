@@ -142,7 +142,9 @@ function createShownModels(directory: string, say: (message: string) => void) {
   let following: NodeJS.Timeout | undefined;
   let reloading = Promise.resolve();
 
+  /** Each process of the scorer opens the models, and tells the same of them. */
   const warn = (message: string): void => {
+    if (warnings.includes(message)) return;
     warnings.push(message);
     say(message);
   };
