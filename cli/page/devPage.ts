@@ -208,7 +208,7 @@ function stampOf(directory: string): string {
 
 const MAX_SAMPLE_CHARACTERS = 32_768;
 
-/** Returns the default version of each model, with a request that it answers. */
+/** Returns every version of each model, the default version first and with a request that it answers. */
 async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: string): Promise<ModelSeen[]> {
   const folders = walkModels(directory);
   const found: ModelSeen[] = [];
@@ -216,7 +216,11 @@ async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: s
     const model = await scorer.find(name, version);
     const { folder = '', versions = [] } = folders.find((one) => one.name === name) ?? {};
     const path = versions.find((one) => one.version === version)?.path;
-    if (isFailure(model) || path === undefined || found.some((one) => one.name === name)) continue;
+    if (isFailure(model) || path === undefined) continue;
+    if (found.some((one) => one.name === name)) {
+      found.push(seenOf(model));
+      continue;
+    }
     const lines = await readSampleLines(folder);
     const { warmup } = readModelConfig(folder);
     const { samples, noSample } = await sampleRequests(model, scorer.score, lines, path, warmup);
