@@ -40,7 +40,12 @@ export function duration(ms: number): string {
   if (ms < 1000) return `${figure(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 100) return `${figure(seconds)} s`;
-  return seconds < 6000 ? `${count(seconds / 60)} min` : `${figure(seconds / 3600)} h`;
+  return seconds < 6000 ? `${figure(seconds / 60)} min` : `${figure(seconds / 3600)} h`;
+}
+
+/** Formats a duration over a limit, with as many digits as tell it from the limit. */
+export function durationOver(ms: number, limitMs: number): string {
+  return duration(ms) === duration(limitMs) ? `${count(Math.ceil(ms))} ms` : duration(ms);
 }
 
 /** Steps of an axis of durations, in milliseconds, of which every multiple is short in {@link durationTicks}. */

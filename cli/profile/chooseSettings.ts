@@ -1,10 +1,11 @@
 import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { dollars, duration, figure } from '../format.ts';
+import { dollars, duration, durationOver, figure } from '../format.ts';
 import type { Prices } from '../priceList.ts';
 import {
   type Architecture,
   type Bill,
+  gatheringMs,
   type Invocation,
   invocationWith,
   lambdaDollars,
@@ -20,7 +21,7 @@ export interface SettingsQuestion {
   readonly length: number;
   /** Average rate. Messages arrive at random times. */
   readonly messagesPerSecond: number;
-  /** Time limit for the answers to 99 % of the messages. */
+  /** Time limit from a request to its answer, for 99 % of the messages. */
   readonly budgetMs: number;
   readonly messages: Messages;
   readonly prices: Prices;
@@ -120,7 +121,7 @@ const MIB = 1024 * 1024;
 /** Returns all candidates. The list is empty if the model's runs need too much memory. */
 export function candidatesFor(question: SettingsQuestion): Candidate[] {
   return invocationsToTry(question).flatMap((invocation) =>
-    windowsWithin(question.budgetMs).flatMap((windowSeconds) =>
+    windowsWithin(question.budgetMs - gatheringMs(question)).flatMap((windowSeconds) =>
       batchSizesFor(question, windowSeconds).flatMap((batchSize) =>
         concurrenciesFor(question, invocation, batchSize).map((maximumConcurrency) => ({
           batchSize,
@@ -147,7 +148,9 @@ function invocationsToTry({ table, length, messages }: SettingsQuestion): Invoca
 
 /** Returns the shortest windows, including none, and the longest ones that leave time to answer. */
 function windowsWithin(budgetMs: number): number[] {
-  const within = WINDOWS.filter((seconds) => seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs);
+  const within = WINDOWS.filter(
+    (seconds) => seconds === 0 || (seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs),
+  );
   return [...new Set([...within.slice(0, FEW_WINDOWS), ...within.slice(-FEW_WINDOWS)])];
 }
 
@@ -192,7 +195,7 @@ export interface Expectation {
   /** Average number of messages in an invocation, and its share of the batch size. */
   readonly messagesPerInvocation: number;
   readonly fill: number;
-  /** Time from a message's arrival to its result, for 99 % of the messages. */
+  /** Time from a request to its result, for 99 % of the messages: what gathering it takes, and what the message does. */
   readonly p99AgeMs: number;
   readonly dollarsPerMillionRows: number;
 }
@@ -215,7 +218,7 @@ export function expectationOf(
     maxBatchRows: times.rowsPerRun,
     messagesPerInvocation,
     fill: messagesPerInvocation / batchSize,
-    p99AgeMs: course.p99Ms,
+    p99AgeMs: course.p99Ms + gatheringMs(bill),
     dollarsPerMillionRows: lambdaDollars(course, invocation, bill),
   };
 }
@@ -288,7 +291,7 @@ function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): 
 
 function late(expectation: Expectation, budgetMs: number): string {
   if (expectation.p99AgeMs <= budgetMs) return '';
-  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${seconds(expectation)}: allow more time`;
+  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${durationOver(expectation.p99AgeMs, budgetMs)}: allow more time`;
 }
 
 function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {
