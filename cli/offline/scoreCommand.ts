@@ -88,8 +88,8 @@ in the order of the file, one for each line, or each row of Parquet.
   --json            print the summary as one JSON object
   --help            show this
 
-A result's message_id is the number of its line, or of its row in Parquet, from 0. The summary
-goes to stdout, or to stderr when the results go to stdout.
+A result's message_id is the number of its line, from 1, or of its row in Parquet, from 0. The
+summary goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage,
 130 stopped by Ctrl-C, 143 by SIGTERM, 141 because nobody reads stdout any more.
 `;
