@@ -1,3 +1,11 @@
+export type {
+  BatchHook,
+  Transform,
+  TransformBody,
+  TransformContext,
+  TransformInput,
+  TransformOutputs,
+} from '../lambda/core/model.ts';
 export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
 export { Batchscore } from './batchscore.ts';
 export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './clientErrors.ts';

@@ -158,19 +158,19 @@ async function connect(
     await client.close();
     for (const own of Object.values(clients)) own.destroy();
   };
+  const option = values['request-queue'];
   /** Returns the request queues, or an empty list if the deployment names none. */
-  const requestQueues = (): Promise<Queue[]> => Promise.all(urls.map((url) => identify(url, clients.sqs)));
+  const requestQueues = (): Promise<Queue[]> =>
+    Promise.all(urls.map((url) => identify(url, clients.sqs, option?.includes(url) === true)));
   return { client, requestQueues, close };
 }
 
-async function identify(QueueUrl: string, sqs: SQSClient): Promise<Queue> {
-  const AttributeNames = ['QueueArn', 'CreatedTimestamp'] as const;
+/** @param isTyped true if an option names the queue: then it may be another one of the deployment */
+async function identify(QueueUrl: string, sqs: SQSClient, isTyped: boolean): Promise<Queue> {
+  let attributes: z.infer<typeof QUEUE_ATTRIBUTES>;
   try {
-    const { Attributes } = await sqs.send(
-      new GetQueueAttributesCommand({ QueueUrl, AttributeNames: [...AttributeNames] }),
-    );
-    const { QueueArn: arn, CreatedTimestamp: seconds } = QUEUE_ATTRIBUTES.parse(Attributes);
-    return { arn, created: new Date(1000 * seconds).toISOString() };
+    const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['All'] }));
+    attributes = QUEUE_ATTRIBUTES.parse(Attributes);
   } catch (cause) {
     throw new Error(
       `expected the request queue ${QueueUrl} to say when it was created, got ${describeError(cause)}; ` +
@@ -178,9 +178,34 @@ async function identify(QueueUrl: string, sqs: SQSClient): Promise<Queue> {
       { cause },
     );
   }
+  const { QueueArn: arn, CreatedTimestamp: seconds } = attributes;
+  const other = isTyped ? otherQueueOf(attributes) : undefined;
+  if (other !== undefined) {
+    throw new UsageError(
+      `--request-queue: expected the request queue, got ${QueueUrl}, which ${other}; give the other URL, or a --stack ` +
+        'FILE that says requestQueueUrl',
+    );
+  }
+  return { arn, created: new Date(1000 * seconds).toISOString() };
 }
 
-const QUEUE_ATTRIBUTES = z.object({ QueueArn: z.string(), CreatedTimestamp: z.coerce.number().positive() });
+const QUEUE_ATTRIBUTES = z.object({
+  QueueArn: z.string(),
+  CreatedTimestamp: z.coerce.number().positive(),
+  RedrivePolicy: z.string().optional(),
+});
+
+/**
+ * Returns why a queue is not the request queue of a deployment. A request queue has a dead-letter queue; without one, its
+ * name decides: that of a deployment, or of `npm run dev`.
+ */
+function otherQueueOf({ QueueArn, RedrivePolicy }: z.infer<typeof QUEUE_ATTRIBUTES>): string | undefined {
+  if (RedrivePolicy !== undefined) return undefined;
+  const name = QueueArn.slice(QueueArn.lastIndexOf(':') + 1);
+  if (/dead[-_]?letter|dlq/i.test(name)) return 'is a dead-letter queue by its name and has none itself';
+  const isOfResults = /result/i.test(name) && !/request/i.test(name);
+  return isOfResults ? 'is a result queue by its name and has no dead-letter queue' : undefined;
+}
 
 /** @throws UsageError naming the options or the keys of the stack FILE with wrong values */
 function clientWith(values: DeploymentValues, options: BatchscoreOptions): Batchscore {

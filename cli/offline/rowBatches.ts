@@ -1,13 +1,18 @@
 import { addAbortSignal, type Readable } from 'node:stream';
 import { isFailure, preview } from '../../lambda/core/failure.ts';
-import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
-import { isShallow } from '../../lambda/core/outline.ts';
 import type { ByteRange } from '../../lambda/jobs/jobFiles.ts';
 import type { Spec } from '../../lambda/jobs/jobTypes.ts';
-import { columnsIn, firstObject, type LineReader, lineReaderOf, readLines } from '../../lambda/jobs/lineRows.ts';
+import {
+  columnsIn,
+  firstObject,
+  type LineReader,
+  lineReaderOf,
+  readLines,
+  refuseOtherLayouts,
+} from '../../lambda/jobs/lineRows.ts';
 import { matchColumns, matchKeys } from '../../lambda/jobs/matchColumns.ts';
-import { arePlainObjects, isBlankLine, isRequest } from '../../lambda/jobs/rowRequests.ts';
+import { arePlainObjects, isBlankLine } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
 import { UsageError } from '../arguments.ts';
 import {
@@ -158,9 +163,8 @@ function readerOfJson(batch: readonly Line[], options: RowOptions): LineReader {
       `${name}: expected lines of JSON, got ${preview(line)} first; where that is a header of CSV, add --format csv`,
     );
   }
-  const value = isShallow(line) ? parseIfJson(line) : undefined;
-  if (others.length === 0 && (format === undefined || format === 'objects')) refuseRowsInOneLine(value, name);
-  const first = isObject(value) && Object.keys(value).length > 0 ? value : firstObject(others);
+  if (format !== 'requests') refuseOtherLayouts(name, [line, ...others], model);
+  const first = firstObject([line, ...others]);
   if (format === 'objects' || (format === undefined && arePlainObjects(first, model))) {
     const { keep = [], missing } = spec;
     return lineReaderOf({ inputs: matchKeys(model, first, spec), keep, missing });
@@ -173,16 +177,6 @@ function readerOfJson(batch: readonly Line[], options: RowOptions): LineReader {
     );
   }
   return lineReaderOf({ keep: [] });
-}
-
-/** Refuses a file with all rows in one array or object. pandas writes this by default. */
-function refuseRowsInOneLine(value: unknown, name: string): void {
-  const [row] = Array.isArray(value) ? value : [];
-  const isArray = isObject(row) && !isRequest(row);
-  const isByColumn = isObject(value) && !isRequest(value) && Object.values(value).every(isObject);
-  if (!isArray && !isByColumn) return;
-  const cure = "write one object a line, as with DataFrame.to_json(orient='records', lines=True)";
-  throw new Error(`${name}: expected one row a line, got all rows in one; ${cure}`);
 }
 
 function readerOfCsv(header: string, { model, name, spec }: RowOptions): LineReader {

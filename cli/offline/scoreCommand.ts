@@ -7,7 +7,13 @@ import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobFiles.ts';
-import { createResultFile, formatOfResults, outputsOf, type ResultFile } from '../../lambda/jobs/resultFiles.ts';
+import {
+  createResultFile,
+  formatOfResults,
+  isOtherTable,
+  outputsOf,
+  type ResultFile,
+} from '../../lambda/jobs/resultFiles.ts';
 import type { Results } from '../../lambda/jobs/results.ts';
 import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import type { Rows } from '../../lambda/jobs/rows.ts';
@@ -83,8 +89,8 @@ in the order of the file, one for each line, or each row of Parquet.
   --json            print the summary as one JSON object
   --help            show this
 
-A result's message_id is the number of its line, or of its row in Parquet, from 0. The summary
-goes to stdout, or to stderr when the results go to stdout.
+A result's message_id is the number of its line, from 1, or of its row in Parquet, from 0. The
+summary goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage,
 130 stopped by Ctrl-C, 143 by SIGTERM, 141 because nobody reads stdout any more.
 `;
@@ -138,11 +144,16 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const columns = columnSpec(options);
   const ofName = formatByEnding(file) ?? (columns.separator === undefined ? undefined : 'csv');
   const format = oneOf('--format', options.format, DATA_FORMATS) ?? ofName;
-  const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(options.out);
+  const { out } = options;
+  const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(out);
+  if (options['out-format'] === undefined && isOtherTable(out ?? '')) {
+    throw new UsageError(
+      `--out: expected a name ending in .jsonl, .csv or .parquet, got '${out}'; choose one, or add --out-format`,
+    );
+  }
   const spec = format === 'csv' ? withSeparator(file, columns) : columns;
   const path = modelPath(model, options.models);
   const { path: modelFile, folder } = await locate(path);
-  const { out } = options;
   if (out !== undefined) await refuseOut(out, [file === '-' ? '/dev/stdin' : file, modelFile]);
 
   const input = await inputFile(file, streams);

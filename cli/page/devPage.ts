@@ -11,6 +11,7 @@ import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsMessages.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { deployedFiles, isForPeople, walkModels } from '../../lambda/onnx/findModels.ts';
+import type { DescribedModel } from '../../lambda/scorer/frames.ts';
 import { sampleRequests } from '../inspect/inspectModel.ts';
 import type { EventSourceMapping } from '../local/localMapping.ts';
 import type { LocalQueues } from '../local/localServices.ts';
@@ -134,7 +135,9 @@ function createShownModels(directory: string, say: (message: string) => void) {
   let following: NodeJS.Timeout | undefined;
   let reloading = Promise.resolve();
 
+  /** Each process of the scorer opens the models, and tells the same of them. */
   const warn = (message: string): void => {
+    if (warnings.includes(message)) return;
     warnings.push(message);
     say(message);
   };
@@ -198,7 +201,7 @@ function stampOf(directory: string): string {
 
 const MAX_SAMPLE_CHARACTERS = 32_768;
 
-/** Returns the default version of each model, with a request that it answers. */
+/** Returns every version of each model, the default version first and with a request that it answers. */
 async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: string): Promise<ModelSeen[]> {
   const folders = walkModels(directory);
   const found: ModelSeen[] = [];
@@ -206,15 +209,21 @@ async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: s
     const model = await scorer.find(name, version);
     const { folder = '', versions = [] } = folders.find((one) => one.name === name) ?? {};
     const path = versions.find((one) => one.version === version)?.path;
-    if (isFailure(model) || path === undefined || found.some((one) => one.name === name)) continue;
+    if (isFailure(model) || path === undefined) continue;
+    if (found.some((one) => one.name === name)) {
+      found.push(seenOf(model));
+      continue;
+    }
     const { samples, noSample } = await sampleRequests(model, scorer.score, path, folder);
     const sample = samples.map(({ json }) => json).find((text) => text.length <= MAX_SAMPLE_CHARACTERS);
     const none = noSample ?? 'its samples are too long for a message';
-    const { inputs, transform } = model;
-    const tensors = { inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
-    found.push({ name, version, ...tensors, sample, noSample: sample === undefined ? none : undefined });
+    found.push({ ...seenOf(model), sample, noSample: sample === undefined ? none : undefined });
   }
   return found;
+}
+
+function seenOf({ name, version, inputs, transform }: DescribedModel): ModelSeen {
+  return { name, version, inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
 }
 
 /** Describes a tensor. Models name an unnamed axis after its tensor, and the page shows a shorter name. */

@@ -66,8 +66,9 @@ export function createMonitor(now: () => number = Date.now) {
         ...host.observer,
         microBatch(report, records) {
           host.observer.microBatch(report, records);
-          const { rows, runs } = totals.models[report.model] ?? { rows: 0, runs: 0 };
-          totals.models[report.model] = { rows: rows + report.rows, runs: runs + 1 };
+          const name = `${report.model}/${report.version}`;
+          const { rows, runs } = totals.models[name] ?? { rows: 0, runs: 0 };
+          totals.models[name] = { rows: rows + report.rows, runs: runs + 1 };
           const asked = current.getStore()?.microBatch(report, records) ?? [];
           const closedBecause = MICRO_BATCH_CLOSED[report.closedBecause];
           for (const messageId of asked) ran.set(messageId, { ...report, closedBecause });

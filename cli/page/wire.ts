@@ -67,7 +67,7 @@ export interface ModelSeen {
   readonly version: string;
   readonly inputs: readonly TensorSeen[];
   readonly hasTransform: boolean;
-  /** Text of a request that the model has answered: its first sample, or a generated one. */
+  /** Text of a request that the default version has answered: its first sample, or a generated one. */
   readonly sample?: string | undefined;
   readonly noSample?: string | undefined;
 }
@@ -95,6 +95,7 @@ export interface State {
     readonly answered: number;
     readonly errors: Readonly<Record<string, number>>;
     readonly retries: Readonly<Record<string, number>>;
+    /** By name and version, such as `digits/1`. */
     readonly models: Readonly<Record<string, { readonly rows: number; readonly runs: number }>>;
   };
   readonly seconds: readonly SecondSeen[];

@@ -1,10 +1,11 @@
 import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { dollars, duration, figure } from '../format.ts';
+import { dollars, duration, durationOver, figure } from '../format.ts';
 import type { Prices } from '../priceList.ts';
 import {
   type Architecture,
   type Bill,
+  gatheringMs,
   type Invocation,
   invocationWith,
   lambdaDollars,
@@ -20,7 +21,7 @@ export interface SettingsQuestion {
   readonly length: number;
   /** Average rate. Messages arrive at random times. */
   readonly messagesPerSecond: number;
-  /** Time limit for the answers to 99 % of the messages. */
+  /** Time limit from a request to its answer, for 99 % of the messages. */
   readonly budgetMs: number;
   readonly messages: Messages;
   readonly prices: Prices;
@@ -110,7 +111,7 @@ const MIB = 1024 * 1024;
 /** Returns all candidates. The list is empty if the model's runs need too much memory. */
 export function candidatesFor(question: SettingsQuestion) {
   return invocationsToTry(question).flatMap((invocation) =>
-    windowsWithin(question.budgetMs).flatMap((windowSeconds) =>
+    windowsWithin(question.budgetMs - gatheringMs(question)).flatMap((windowSeconds) =>
       batchSizesFor(question, windowSeconds).flatMap((batchSize) =>
         concurrenciesFor(question, invocation, batchSize).map((maximumConcurrency) => ({
           batchSize,
@@ -138,7 +139,9 @@ function invocationsToTry({ table, length, messages }: SettingsQuestion): Invoca
 
 /** Returns the shortest windows, including none, and the longest ones that leave time to answer. */
 function windowsWithin(budgetMs: number): number[] {
-  const within = WINDOWS.filter((seconds) => seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs);
+  const within = WINDOWS.filter(
+    (seconds) => seconds === 0 || (seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs),
+  );
   return [...new Set([...within.slice(0, FEW_WINDOWS), ...within.slice(-FEW_WINDOWS)])];
 }
 
@@ -190,8 +193,8 @@ export function expectationOf(
     /** Average number of messages in an invocation, and its share of the batch size. */
     messagesPerInvocation,
     fill: messagesPerInvocation / batchSize,
-    /** Time from a message's arrival to its result, for 99 % of the messages. */
-    p99AgeMs: course.p99Ms,
+    /** Time from a request to its result, for 99 % of the messages: what gathering it takes, and what the message does. */
+    p99AgeMs: course.p99Ms + gatheringMs(bill),
     dollarsPerMillionRows: lambdaDollars(course, invocation, bill),
   };
 }
@@ -252,7 +255,7 @@ function saved({ dollarsPerMillionRows }: Expectation, oneByOne: Expectation): s
 
 function late(expectation: Expectation, budgetMs: number): string {
   if (expectation.p99AgeMs <= budgetMs) return '';
-  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${duration(expectation.p99AgeMs)}: allow more time`;
+  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${durationOver(expectation.p99AgeMs, budgetMs)}: allow more time`;
 }
 
 function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {

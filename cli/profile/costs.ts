@@ -197,6 +197,11 @@ export function rowsPerSecond({ messagesPerSecond, messages }: Pick<Bill, 'messa
   return messagesPerSecond * messages.requestsPerMessage;
 }
 
+/** Returns the time from a message's first request, which waits for the last one, to the message. */
+export function gatheringMs(bill: Pick<Bill, 'messagesPerSecond' | 'messages'>): number {
+  return (1000 * (bill.messages.requestsPerMessage - 1)) / rowsPerSecond(bill);
+}
+
 /** Returns the billed SQS requests per message, for calls with `perCall` messages. */
 function billedPerMessage(perCall: number, bytes: number): number {
   return Math.max(1, Math.ceil((perCall * bytes) / BILLED_BYTES)) / perCall;

@@ -9,6 +9,7 @@ import { PRICES, readPrices } from '../priceList.ts';
 import { printableIn, progressBar, sayWhenInterrupted, writeLine, writeText } from '../terminal.ts';
 import { systemReason, writeWhole } from '../textFiles.ts';
 import type { SettingsQuestion } from './chooseSettings.ts';
+import { gatheringMs } from './costs.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
 import { SECONDS_A_MONTH } from './otherWays.ts';
 import { createReport, type ProfileReport, pageOf, printedOf, renderProfile } from './profileReport.ts';
@@ -31,8 +32,8 @@ profile.json beside the model, with a page of charts. Nothing is sent anywhere.
   --models DIR             the model repository (default models)
   --rows-per-month N       how many rows come, at random times
   --arrival-rate N         or messages a second (default ${DEFAULTS.rate})
-  --latency-budget-ms N    most time from a message to its result, for 99 % of them (default ${DEFAULTS.budgetMs})
-  --requests-per-message N requests in a message, of one row each (default 1)
+  --latency-budget-ms N    most time from a request to its result, for 99 % of them (default ${DEFAULTS.budgetMs})
+  --requests-per-message N requests in a message, of one row each, gathered as they come (default 1)
   --request-bytes N        of a request (default: of the model's first sample, else ${DEFAULTS.requestBytes})
   --result-bytes N         of a result (default ${DEFAULTS.resultBytes})
   --packed-results         results share messages of the result queue: resultsPerMessage=10000
@@ -86,9 +87,14 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   if (options.json) writeLine(streams.stdout, JSON.stringify(printedOf(kept)));
   else writeText(streams.stdout, renderProfile({ ...kept, measured: printableIn(kept.measured) }));
   if (!report.recommendation.withinBudget) {
+    const gatheredMs = Math.ceil(gatheringMs(report.question));
+    const [gathering, cure] =
+      gatheredMs === 0
+        ? ['', '']
+        : [`, ${gatheredMs} ms of them to gather a message`, ', or fewer --requests-per-message'];
     throw new Error(
       `--latency-budget-ms: expected a time that some settings keep to, got ${options['latency-budget-ms']}; the soonest ` +
-        `take ${Math.ceil(report.answer.chosen.p99AgeMs)} ms: allow more`,
+        `take ${Math.ceil(report.answer.chosen.p99AgeMs)} ms${gathering}: allow more${cure}`,
     );
   }
   return 0;

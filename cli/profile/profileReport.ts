@@ -1,10 +1,10 @@
 import { arch } from 'node:os';
 import { plural } from '../../lambda/core/failure.ts';
-import { count, dollars, duration, figure, percent, sentence } from '../format.ts';
+import { count, dollars, duration, durationOver, figure, percent, sentence } from '../format.ts';
 import type { Chart, Line, ReportPage, TableShown } from '../page/wire.ts';
 import { inColumns } from '../terminal.ts';
 import { type Expectation, type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
-import { HOST_COSTS, kneeOf, rowsPerSecond, vcpusOf } from './costs.ts';
+import { gatheringMs, HOST_COSTS, kneeOf, rowsPerSecond, vcpusOf } from './costs.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import { otherWays, SECONDS_A_MONTH } from './otherWays.ts';
 
@@ -108,6 +108,9 @@ function settingsOf({ answer, others, question }: ProfileReport): TableShown & {
   const cheapest = candidates.slice(0, MAX_CANDIDATES);
   const shown = [...cheapest, ...[chosen, oneByOne].filter((one) => !cheapest.includes(one))];
   const aMonth = (rowsPerSecond(question) * SECONDS_A_MONTH) / 1e6;
+  const { budgetMs } = question;
+  const ageOf = (ms: number): string =>
+    ms > budgetMs ? `${durationOver(ms, budgetMs)}, over the budget` : duration(ms);
   const costs = (perMillion: number): string[] => [dollars(perMillion), dollars(perMillion * aMonth)];
   return {
     caption: 'Settings and what they cost',
@@ -130,13 +133,13 @@ function settingsOf({ answer, others, question }: ProfileReport): TableShown & {
         count(one.memoryMb),
         count(one.maximumConcurrency),
         percent(one.fill),
-        duration(one.p99AgeMs),
+        ageOf(one.p99AgeMs),
         ...costs(one.dollarsPerMillionRows),
       ]),
       ...others.map(({ compute, p99AgeMs, dollarsPerMillionRows }) => [
         compute,
         ...['', '', '', '', ''],
-        p99AgeMs === undefined ? '' : duration(p99AgeMs),
+        p99AgeMs === undefined ? '' : ageOf(p99AgeMs),
         ...costs(dollarsPerMillionRows),
       ]),
     ],
@@ -184,7 +187,10 @@ function describeKnee({ knee, measured }: ProfileReport): string {
 /** Describes the requested traffic, and the number of settings that were tried. */
 function describeQuestion({ question, answer }: ProfileReport): string {
   const { messagesPerSecond, budgetMs, messages } = question;
-  const packed = messages.requestsPerMessage === 1 ? '' : ` of ${plural(messages.requestsPerMessage, 'request')}`;
+  const packed =
+    messages.requestsPerMessage === 1
+      ? ''
+      : ` of ${plural(messages.requestsPerMessage, 'request')}, gathered in ${duration(gatheringMs(question))},`;
   const aMonth = figure((rowsPerSecond(question) * SECONDS_A_MONTH) / 1e6);
   return (
     `${figure(messagesPerSecond)} messages/s${packed} at random, ${aMonth} million rows a month, 99 % to be answered within ` +

@@ -1,5 +1,5 @@
 import { type AttributeValue, BatchGetItemCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { TransformBody, TransformContext, TransformInput } from '../../lambda/core/model.ts';
+import type { TransformBody, TransformContext, TransformInput } from 'batchscore';
 
 /** Its partition key is `customer`, a string; each item has `features`, a list of numbers. */
 const TABLE = process.env.FEATURES_TABLE ?? 'features';

@@ -26,6 +26,56 @@ def keep_missing_branches(onnx_model, model):
             attributes['nodes_missing_value_tracks_true'].ints[:] = left
 
 
+def convert(model, **options):
+    """Converts a model of scikit-learn, or says in a sentence why that fails."""
+    import onnx
+    import skl2onnx
+
+    try:
+        return skl2onnx.to_onnx(model, **options)
+    except Exception as error:
+        versions = f'skl2onnx {skl2onnx.__version__} and onnx {onnx.__version__}'
+        names = names_of(model)
+        is_histogram = 'HistGradientBoosting' in names
+        cure = 'with GradientBoosting in place of HistGradientBoosting' if is_histogram else 'without the step that it names'
+        sys.exit(f'{names}: expected steps that {versions} convert, got {first_line(error)}; fit again {cure}')
+
+
+def steps_of(step):
+    """A model and every step in it."""
+    inner = [one for _, one, *_ in [*getattr(step, 'steps', []), *getattr(step, 'transformers_', [])]]
+    return [step, *[deeper for one in inner if not isinstance(one, str) for deeper in steps_of(one)]]
+
+
+def names_of(model):
+    return ', '.join(dict.fromkeys(type(step).__name__ for step in steps_of(model)[1:] or [model]))
+
+
+def first_line(error):
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f'{type(error).__name__}: {error}'.splitlines()[0][:300].rstrip('.')
+
+
+def cure_of(model):
+    """What to do if the file of a model answers otherwise."""
+    names = [type(step).__name__ for step in steps_of(model)]
+    if any('Tree' in name or 'Forest' in name or 'Boost' in name or 'LGBM' in name for name in names):
+        scalers = [name for name in names if 'Scal' in name]
+        if scalers:
+            return f'trees follow {scalers[0]}, whose numbers round to the other side of a threshold: fit again without it'
+    if len(names) == 1:
+        return f'fit another model than {names[0]}, whose converter differs'
+    return f'fit again without the step whose converter differs, one of {names_of(model)}'
+
+
+def remove_empty_folders(path):
+    """Removes the folders of a version and of its model if they are empty: every host would look for a model there."""
+    for folder in [path.parent, path.parent.parent]:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
 def awkward_numbers(columns):
     """Float32 rows of all scales, some of them zeros and extremes."""
     random = np.random.default_rng(0)
@@ -43,26 +93,35 @@ def with_holes(numbers):
     return np.where(holes, np.float32('nan'), numbers)
 
 
-def compare(path, kinds, output=0, tolerance=TOLERANCE):
+def compare(path, kinds, output=0, tolerance=TOLERANCE, cure='fit again without the step whose converter differs'):
     """Compares a file with the model it was made of, and leaves none that was not found to agree.
 
     kinds: for each kind of rows its name, the inputs in the order of the file, and what asks the original for the answers.
+    cure: what to do if the answers differ.
     """
     exported = path.read_bytes()
     path.unlink()
-    session = onnxruntime.InferenceSession(exported)
+    remove_empty_folders(path)
+    try:
+        session = onnxruntime.InferenceSession(exported)
+    except Exception as error:
+        sys.exit(f'{path}: expected a file that ONNX Runtime opens, got: {first_line(error)}; the file is deleted; {cure}')
     names = [value.name for value in session.get_inputs()]
     differing = {}
     for kind, inputs, original in kinds:
         try:
             expected = np.asarray(original())
         except ValueError as error:
-            refused = f'{kind}: the original refuses them, and the file does not: {str(error).splitlines()[0]}'
+            refused = f'{kind}: the original refuses them, and the file does not: {first_line(error)}'
             if kind not in MAY_BE_REFUSED:
                 sys.exit(f"{refused}; fit again so that it takes them, as encoders do with handle_unknown='ignore'")
             print(refused)
             continue
-        found = session.run(None, dict(zip(names, inputs)))[output]
+        try:
+            found = session.run(None, dict(zip(names, inputs)))[output]
+        except Exception as error:
+            reason = first_line(error)
+            sys.exit(f'{path}: expected scores of {kind} rows, got: {reason}; the file is deleted; {cure}')
         # A map for each row, of probabilities by class.
         rows = [list(row.values()) for row in found] if isinstance(found, list) else found
         found = np.asarray(rows).reshape(expected.shape)
@@ -77,6 +136,6 @@ def compare(path, kinds, output=0, tolerance=TOLERANCE):
     counts = ', '.join(f'{kind} {count}' for kind, count in differing.items())
     print(f'{path}: of {ROWS} rows each these differ: {counts}')
     if max(differing.values(), default=0) > MAX_DIFFERING:
-        cure = 'if trees follow a scaler, whose numbers round to the other side of a threshold, fit again without the scaler'
         sys.exit(f'{path}: expected the answers of the original, got others; the file is deleted; {cure}')
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(exported)

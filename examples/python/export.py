@@ -4,16 +4,15 @@ import pickle
 import sys
 from pathlib import Path
 
-from skl2onnx import to_onnx
 from skl2onnx.common.data_types import FloatTensorType
 from sklearn.base import is_classifier
 
-from check import awkward_numbers, compare, keep_missing_branches, with_holes
+from check import awkward_numbers, compare, convert, cure_of, keep_missing_branches, with_holes
 
 source, name = sys.argv[1:]
 with open(source, 'rb') as file:
     model = pickle.load(file)
-onnx_model = to_onnx(
+onnx_model = convert(
     model,
     initial_types=[('features', FloatTensorType([None, model.n_features_in_]))],
     options={'zipmap': False} if is_classifier(model) else None,
@@ -30,4 +29,5 @@ compare(
     path,
     [(kind, [rows], lambda rows=rows: scores(rows)) for kind, rows in kinds.items()],
     output=1 if hasattr(model, 'predict_proba') else 0,
+    cure=cure_of(model),
 )

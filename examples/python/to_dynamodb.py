@@ -7,16 +7,18 @@ import boto3
 
 from results import answers
 
-with open('stack.json') as file:
-    endpoint = json.load(file).get('dynamodbEndpoint')
-sqs, dynamodb = boto3.client('sqs'), boto3.resource('dynamodb', endpoint_url=endpoint)
+sqs, dynamodb = boto3.client('sqs'), boto3.resource('dynamodb')
 queue = os.environ['RESULT_QUEUE']
-table = dynamodb.create_table(
-    TableName='scores',
-    KeySchema=[{'AttributeName': 'key', 'KeyType': 'HASH'}],
-    AttributeDefinitions=[{'AttributeName': 'key', 'AttributeType': 'S'}],
-    BillingMode='PAY_PER_REQUEST',
-)
+table = dynamodb.Table('scores')
+try:
+    dynamodb.create_table(
+        TableName=table.name,
+        KeySchema=[{'AttributeName': 'key', 'KeyType': 'HASH'}],
+        AttributeDefinitions=[{'AttributeName': 'key', 'AttributeType': 'S'}],
+        BillingMode='PAY_PER_REQUEST',
+    )
+except dynamodb.meta.client.exceptions.ResourceInUseException:
+    pass  # An earlier run made it.
 table.wait_until_exists()
 
 while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=5).get('Messages'):

@@ -11,6 +11,7 @@ import {
 import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
 import { createHookBatch, type HookBatch } from './hookBatch.ts';
 import { isObject, parseIfJson } from './json.ts';
+import { textLookAlike } from './lookAlikes.ts';
 import {
   type Body,
   bodySize,
@@ -28,7 +29,6 @@ import { type PayloadPointer, type PayloadReader, parsePointer, type TimeLimit }
 import type { KeyedBody } from './replies.ts';
 import { type DecodeTogether, decodeRequest, idOf, mayHaveOwnForm, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
-import { isBase64 } from './tensor.ts';
 import { WHOLE_BODY } from './values.ts';
 
 export interface DecodeDependencies extends RequestDependencies {
@@ -420,17 +420,11 @@ function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
 function notJson(text: string, reason: string): string {
   const [position, index] = /at position (\d+)/.exec(reason) ?? [];
   const got = `${text.length} characters that are not JSON${position === undefined ? '' : ` (${position})`}`;
-  if (text.startsWith('\uFEFF')) return `a byte order mark in front; write UTF-8 without one`;
-  if (isBase64OfJson(text)) return 'base64; send the text that it encodes';
+  const other = textLookAlike(text);
+  if (other !== undefined) return other;
   const isCutShort = /Unterminated|end of JSON input/.test(reason) || Number(index) === text.length;
   if (isCutShort) return `${got}: it is cut short; send all of it`;
   return `${got}; ${/NaN|Infinity/.test(text) ? 'NaN and Infinity are written as strings' : 'correct it'}`;
-}
-
-const BASE64_BEGINNING = 64;
-
-function isBase64OfJson(text: string): boolean {
-  return isBase64(text) && /^\s*[{[]/.test(Buffer.from(text.slice(0, BASE64_BEGINNING), 'base64').toString());
 }
 
 const COMMA = 44;

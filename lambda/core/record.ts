@@ -141,7 +141,10 @@ function isObjectKey(key: string): boolean {
 }
 
 function broken(path: string, expected: string, got: unknown): Failure {
-  return failure('INVALID_POINTER', `${path}: expected ${expected}, got ${preview(got)}; see docs/message-format.md`);
+  return failure(
+    'INVALID_POINTER',
+    `${path}: expected ${expected}, got ${preview(got)}; see docs/message-format.md of batchscore`,
+  );
 }
 
 /** Place of a body in S3 that was too large for SQS. */

@@ -2,6 +2,7 @@ import { type MaybePromise, whenThere } from './concurrency.ts';
 import { type Failure, failure, isFailure, plural, preview, transformFailure } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
 import { isObject, type JsonObject, parseIfJson } from './json.ts';
+import { lookAlike } from './lookAlikes.ts';
 import type { Body, RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
 import {
   listNames,
@@ -12,7 +13,7 @@ import {
   takesOwnForm,
 } from './model.ts';
 import type { Observer, RequestPlace } from './observer.ts';
-import { NO_DEADLINE, POINTER_CLASS } from './record.ts';
+import { NO_DEADLINE } from './record.ts';
 import {
   type DecodeLimits,
   decodeInputs,
@@ -31,6 +32,8 @@ const SHORT_KEYS = [...COMMON_KEYS, 'instances'];
 function keysOfBothForms(): string {
   return `${COMMON_KEYS.join(', ')} and either ${LONG_FORM_KEYS.join(', ')} or instances`;
 }
+
+const SEND_OBJECT = 'send an object such as {"instances": [[1, 2]]}';
 
 interface Place extends RequestPlace {
   /** Prefix in messages: `body`, or `[3]` inside a packed message. */
@@ -71,7 +74,7 @@ export function decodeRequest(
   if (!isObject(value)) {
     const failed = failure(
       'INVALID_REQUEST',
-      `${path}: expected a request object with inputs, got ${preview(value)}; ${SEE_FORMAT}`,
+      `${path}: expected a request, got ${lookAlike(value) ?? `${preview(value)}; ${SEND_OBJECT}`}`,
     );
     return { id: undefined, failure: failed };
   }
@@ -84,35 +87,11 @@ export function decodeRequest(
 
 /** Adds a hint if the body is an envelope, an event or a pointer instead of a request. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
-  const envelope = envelopeIn(value);
+  const envelope = lookAlike(value);
   if (envelope === undefined) return failed;
   if (failed.code === 'TRANSFORM_FAILED') return failure(failed.code, `${failed.message}; the body is ${envelope}`);
   if (failed.code !== 'INVALID_REQUEST' && failed.code !== 'UNKNOWN_MODEL') return failed;
   return failure('INVALID_REQUEST', `${path}: expected a request, got ${envelope}`);
-}
-
-/**
- * @see https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html
- * @see https://docs.aws.amazon.com/eventbridge/latest/ref/events-structure.html
- * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
- * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md
- */
-function envelopeIn(value: JsonObject): string | undefined {
-  if (value.Type === 'Notification' && 'TopicArn' in value && 'Message' in value) {
-    return 'an envelope of SNS; switch on raw message delivery of its subscription';
-  }
-  if ('detail-type' in value && 'source' in value && 'detail' in value) {
-    return 'an event of EventBridge; give the target of its rule an input path, such as $.detail';
-  }
-  const [record] = Array.isArray(value.Records) ? value.Records : [];
-  if (isObject(record) && record.eventSource === 'aws:s3') {
-    return 'an event of S3; start a job for the files that it names, or send their requests';
-  }
-  if (typeof value.specversion === 'string' && 'type' in value) return 'a CloudEvent; send its data alone';
-  if ('s3BucketName' in value && 's3Key' in value) {
-    return `a pointer to S3 without its class; send ["${POINTER_CLASS}", {"s3BucketName": …, "s3Key": …}]`;
-  }
-  return undefined;
 }
 
 /** Prefixes a transform's message with the request's place in a packed message. */
@@ -265,12 +244,18 @@ const MAX_ID_CHARACTERS = 1024;
 function decodeId(id: unknown, path: string): string | undefined | Failure {
   if (id === undefined) return undefined;
   if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
-    const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
-    const cure = typeof id === 'number' ? `write "${id}"` : 'shorten it or leave it out';
+    const [got, cure] = wrongId(id);
     const wrong = `expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; ${cure}`;
     return failure('INVALID_REQUEST', `${fieldOf(path, 'id')}: ${wrong}`);
   }
   return id;
+}
+
+/** The parser has rounded a number that is no safe integer, so its digits are not shown. */
+function wrongId(id: unknown): readonly [got: string, cure: string] {
+  if (typeof id === 'string') return [`${id.length} characters`, 'shorten it'];
+  if (typeof id !== 'number') return [preview(id), 'write a string, or leave it out'];
+  return Number.isSafeInteger(id) ? [`${id}`, `write "${id}"`] : ['a number', 'put its digits in quotes'];
 }
 
 function refuseModelName({ model_name: name, model_version: version }: JsonObject, path: string): Failure | undefined {

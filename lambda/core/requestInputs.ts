@@ -13,7 +13,7 @@ import {
   moveAxis,
   moveDim,
 } from './tensor.ts';
-import { decodeData, decodeRaw, fieldOf, pathWithin } from './values.ts';
+import { decodeData, decodeRaw, fieldOf, pathWithin, replacementOf } from './values.ts';
 import { nearestName } from './wrongValue.ts';
 
 const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
@@ -242,7 +242,10 @@ function decodeColumn(
   const [first] = rows;
   if (!Array.isArray(first) && spec.shape.length > 1 && first !== undefined) {
     const wrong = `expected an array of the shape [${spec.shape.slice(1).join(', ')}], got ${preview(first)}`;
-    const cure = spec.shape.length === 2 && spec.shape[1] === 1 ? `write [${preview(first)}]` : 'send that shape';
+    const cure =
+      spec.shape.length === 2 && spec.shape[1] === 1
+        ? `write [${replacementOf(first, spec.datatype)}]`
+        : 'send that shape';
     return failure('INVALID_SHAPE', `${pathOf([0])} ('${spec.name}'): ${wrong}; ${cure}`);
   }
   const nesting = [rows.length, ...sizesOf(first, spec)];
@@ -385,7 +388,7 @@ export function tooManyRequests(requests: number, path: string, { maxRequestsPer
   );
 }
 
-export const SEE_FORMAT = 'see docs/message-format.md';
+export const SEE_FORMAT = 'see docs/message-format.md of batchscore';
 
 /**
  * Returns a failure that names the first unknown key of `object`, if there is one.

@@ -1,6 +1,7 @@
 import { isAscii } from 'node:buffer';
 import { type Failure, failure, plural, preview } from './failure.ts';
 import { formatFloat32 } from './floatText.ts';
+import { parseIfJson } from './json.ts';
 import {
   allocate,
   type Base64Data,
@@ -71,9 +72,33 @@ export function decodeData(
 }
 
 function cureOf(value: unknown, datatype: Datatype): string {
+  const replacement = replacementOf(value, datatype);
+  if (replacement === '""') return 'write "" for an empty text';
+  if (replacement === '"NaN"') return 'write "NaN" for a missing number';
+  return replacement === '…' ? 'fix that element' : `write ${replacement}`;
+}
+
+/** Returns the JSON text to write in place of a value: as it is meant if that is clear, and `…` otherwise. */
+export function replacementOf(value: unknown, datatype: Datatype): string {
   const { kind } = DATATYPES[datatype];
-  if (value === null && kind === 'string') return 'write "" for an empty text';
-  return value === null && kind === 'float' ? 'write "NaN" for a missing number' : 'fix that element';
+  if (value === null && kind === 'string') return '""';
+  if (value === null && kind === 'float') return '"NaN"';
+  const taken = [value, meantBy(value, kind === 'string')].find(
+    (one) => typeof one !== 'object' && fillData(allocate(datatype, 1), [one], datatype) < 0,
+  );
+  const text = taken === undefined ? '…' : JSON.stringify(taken);
+  return text.length > MAX_REPLACEMENT_CHARACTERS ? '…' : text;
+}
+
+const MAX_REPLACEMENT_CHARACTERS = 40;
+const NON_FINITE_WORDS: Readonly<Record<string, string>> = { nan: 'NaN', inf: 'Infinity', '-inf': '-Infinity' };
+
+/** Returns the text of a number or boolean, or the number or boolean of a text. */
+function meantBy(value: unknown, asText: boolean): unknown {
+  if (asText) return typeof value === 'object' ? undefined : String(value);
+  if (typeof value !== 'string') return undefined;
+  const text = value.trim().toLowerCase();
+  return NON_FINITE_WORDS[text] ?? parseIfJson(text);
 }
 
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {

@@ -125,9 +125,18 @@ const MAX_NAMES_LISTED = 12;
 
 /** Formats missing names: `expected columns of the file ("id", "p0"), got "p"; did you mean "p0"?`. */
 export function notAmong(what: string, names: readonly string[], missing: readonly string[]): string {
+  return `expected ${what} (${formatNames(names) || 'none'}), got ${formatNames(missing)}${nearestOf(missing, names)}`;
+}
+
+/** Formats names that must be there: `expected "p" among the columns of the file, got "id", "p0"; did you mean "p0"?`. */
+export function notFound(missing: readonly string[], what: string, names: readonly string[]): string {
+  const got = formatNames(names) || 'none';
+  return `expected ${formatNames(missing)} among the ${what}, got ${got}${nearestOf(missing, names)}`;
+}
+
+function nearestOf(missing: readonly string[], names: readonly string[]): string {
   const nearest = missing.length === 1 ? nearestName(missing[0] ?? '', names) : undefined;
-  const hint = nearest === undefined ? '' : `; did you mean ${preview(nearest)}?`;
-  return `expected ${what} (${formatNames(names) || 'none'}), got ${formatNames(missing)}${hint}`;
+  return nearest === undefined ? '' : `; did you mean ${preview(nearest)}?`;
 }
 
 function formatNames(names: readonly string[]): string {

@@ -1,9 +1,10 @@
 import { type Failure, failure, isFailure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
+import { type ModelDescription, takesOwnForm } from '../core/model.ts';
 import { isShallow, MAX_LEVELS } from '../core/outline.ts';
 import { JobError } from './jobFiles.ts';
 import type { JobHead } from './jobTypes.ts';
-import { exactly, isBlankLine, isExact } from './rowRequests.ts';
+import { exactly, isBlankLine, isExact, isRequest } from './rowRequests.ts';
 import { type IdPrefix, type Rows, requestRows } from './rows.ts';
 import { TableBuilder, type TableOptions } from './table.ts';
 
@@ -58,6 +59,7 @@ export const MAX_HEADER_BYTES = MIB;
  * @throws JobError if there are none
  */
 export function columnsIn(key: string, line: string, separator: string | undefined): readonly string[] {
+  refuseCarriageReturns(key, line);
   const isTooLong = Buffer.byteLength(line) >= MAX_HEADER_BYTES;
   const isBlank = line.trim() === '';
   const columns = isTooLong || isBlank ? undefined : fieldsOf(line.replace(/^\uFEFF|\r$/g, ''), separator);
@@ -65,6 +67,42 @@ export function columnsIn(key: string, line: string, separator: string | undefin
   const got = isTooLong ? `${MAX_HEADER_BYTES} bytes or more` : isBlank ? 'none' : 'a quoted name that does not end';
   const expected = 'expected the names of the columns in the first line of CSV';
   throw new JobError('INVALID_JOB', `${key}: ${expected}, got ${got}; write them there`);
+}
+
+/** Refuses a line that is a whole file, because its lines end as those of Excel for Mac. */
+function refuseCarriageReturns(key: string, line: string): void {
+  if (!/\r(?!$)/.test(line.replaceAll(/"[^"]*"/g, ''))) return;
+  const cure = "convert them, as tr '\\r' '\\n' does";
+  throw new JobError('INVALID_JOB', `${key}: expected line breaks, got carriage returns alone; ${cure}`);
+}
+
+const WRITE_LINES = "write one object a line, as with DataFrame.to_json(orient='records', lines=True)";
+
+/**
+ * Refuses plain objects that are not one a line, such as other layouts of pandas.
+ *
+ * @param key name of the file for the message
+ * @param lines first lines of the file, or all
+ * @throws JobError naming the layout
+ */
+export function refuseOtherLayouts(key: string, lines: readonly string[], model: ModelDescription): void {
+  const [first = '', ...others] = lines.filter((line) => line.trim() !== '');
+  const value = isShallow(first) ? parseIfJson(first) : undefined;
+  const refuse = (got: string): never => {
+    throw new JobError('INVALID_JOB', `${key}: expected one row a line, got ${got}; ${WRITE_LINES}`);
+  };
+  if (firstObject(first.split('\r').slice(0, 1)) !== undefined) refuseCarriageReturns(key, first);
+  const [second = ''] = others;
+  if (/^[[{]\s*$/.test(first) && /^\s+\S/.test(second)) refuse('JSON over several lines');
+  if (others.length === 0 && !takesOwnForm(model) && holdsAllRows(value)) refuse('all rows in one');
+}
+
+/** Returns true for what pandas writes by default, and with `orient` as records, index, columns, values, split or table. */
+function holdsAllRows(value: unknown): boolean {
+  if (Array.isArray(value)) return Array.isArray(value[0]) || (isObject(value[0]) && !isRequest(value[0]));
+  if (!isObject(value) || isRequest(value)) return false;
+  const isSplit = Array.isArray(value.data) && ('columns' in value || 'schema' in value);
+  return isSplit || Object.values(value).every(isObject);
 }
 
 /** Returns the first line that is an object with a key. */

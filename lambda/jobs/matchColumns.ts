@@ -1,7 +1,7 @@
 import { isFailure, preview } from '../core/failure.ts';
 import type { JsonObject } from '../core/json.ts';
 import { type ModelDescription, type TensorSpec, takesOwnForm } from '../core/model.ts';
-import { notAmong } from '../core/wrongValue.ts';
+import { notAmong, notFound } from '../core/wrongValue.ts';
 import { JobError } from './jobFiles.ts';
 import type { InputColumns, Spec } from './jobTypes.ts';
 import { inputColumnsOf } from './rowRequests.ts';
@@ -57,14 +57,13 @@ export function matchColumns(
   });
   const lacking = inputs.filter((input) => missing(input.columns).length > 0).map(({ input }) => input);
   const hint = headerHint(known, spec, missing(inputs.flatMap((input) => input.columns)));
-  const refuse = (what: string, lost: readonly string[], cure: string): void => {
-    if (lost.length > 0) problems.push(`${what}: ${notAmong(are, known, lost)}${hint ?? cure}`);
-  };
   const [name] = lacking;
   const [what, theirs] = lacking.length === 1 ? [`input '${name}'`, 'its columns'] : ['inputs', 'the columns of each'];
   const cure = `; set ${theirs}: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
-  refuse(what, missing(inputs.flatMap((input) => input.columns)), cure);
-  refuse('keep', missing(spec.keep ?? []), '');
+  const lost = missing(inputs.flatMap((input) => input.columns));
+  if (lost.length > 0) problems.push(`${what}: ${notFound(lost, are, known)}${hint ?? cure}`);
+  const unkept = missing(spec.keep ?? []);
+  if (unkept.length > 0) problems.push(`keep: ${notAmong(are, known, unkept)}${hint ?? ''}`);
   if (problems.length > 0) throw new JobError('INVALID_JOB', problems.join('; '));
   return inputs;
 }
@@ -77,12 +76,8 @@ export function matchColumns(
  * @throws JobError if several columns may be the input: a copy of a column would be taken for it
  */
 function columnOf(input: string, there: readonly string[], inputs: readonly TensorSpec[]): string {
-  const name = input.normalize();
   const isOfAnother = (column: string): boolean => column !== input && inputs.some((spec) => spec.name === column);
-  const alike = [...new Set(there)].filter((column) => {
-    const plain = column.normalize();
-    return (plain === name || plain.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === name) && !isOfAnother(column);
-  });
+  const alike = [...new Set(there)].filter((column) => isNamed(column, input) && !isOfAnother(column));
   if (alike.length < 2) return alike[0] ?? input;
   throw new JobError(
     'INVALID_JOB',
@@ -91,11 +86,16 @@ function columnOf(input: string, there: readonly string[], inputs: readonly Tens
   );
 }
 
+/** Returns true if an input may have the name of a column, as it is or as exporters change it. */
+function isNamed(column: string, input: string): boolean {
+  const [plain, name] = [column.normalize(), input.normalize()];
+  return plain === name || plain.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === name;
+}
+
 function headerHint(columns: readonly string[], { separator }: Spec, lost: readonly string[]): string | undefined {
   if (/^sep=/i.test(columns[0] ?? '')) return '; remove the first line: it is for spreadsheets alone';
-  if (columns.some((name) => name.includes('\r')))
-    return '; the lines end with carriage returns alone: convert them to line breaks';
-  if (lost.length > 0 && lost.every((name) => columns.some((one) => one !== name && one.trim() === name)))
+  const padded = columns.filter((one) => one !== one.trim());
+  if (lost.some((name) => padded.some((one) => isNamed(one.trim(), name))))
     return '; remove the blanks around the names';
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
   if (found === undefined || separator !== undefined) return undefined;

@@ -34,7 +34,7 @@ import {
   type Spec,
   spansOf,
 } from './jobTypes.ts';
-import { firstObject, MAX_HEADER_BYTES } from './lineRows.ts';
+import { firstObject, MAX_HEADER_BYTES, refuseOtherLayouts } from './lineRows.ts';
 import { matchColumns, matchKeys } from './matchColumns.ts';
 import { bytesOfValues, maxSpent } from './parquetBudget.ts';
 import {
@@ -324,6 +324,7 @@ async function layOutText(
     .replace(/^\uFEFF/, '')
     .split('\n');
   if (!isFirst) return { parts: partsFrom(0) };
+  refuseOtherLayouts(key, lines, model);
   const first = firstObject(lines);
   if (arePlainObjects(first, model)) return { inputs: matchKeys(model, first, spec), parts: partsFrom(0) };
   const option = (['inputs', 'keep', 'missing'] as const).find((name) => spec[name] !== undefined);
@@ -381,7 +382,7 @@ function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<strin
     const expected = takesOne ? values : `lists of ${values}`;
     throw new JobError(
       'INVALID_JOB',
-      `column '${wrong}': expected ${expected} for the input '${input}' of ${datatype}, got ${columns.get(wrong)?.name}; convert it`,
+      `column '${wrong}': expected ${expected} for the input '${input}' of ${datatype}, got ${columns.get(wrong)?.name}; write it as ${takesOne ? '' : 'lists of '}${kind === 'text' ? 'texts' : 'numbers'}, as the model was trained`,
     );
   }
 }

@@ -12,6 +12,11 @@ export function formatOfResults(path = ''): Format {
   return /\.(parquet|pq)$/i.test(path) ? 'parquet' : 'jsonl';
 }
 
+/** Files of other programs, which cannot be written. */
+export function isOtherTable(path: string): boolean {
+  return /\.(xlsx?|xlsm|ods|numbers|arrow|feather|orc|avro|sqlite|db)$/i.test(path);
+}
+
 /** Writer of a results file: its head, its rows, and its end. */
 export interface ResultFile {
   readonly head: string;

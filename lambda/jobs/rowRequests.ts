@@ -111,10 +111,21 @@ export function parseCell(text: string): number | bigint | boolean | undefined {
 export function refusal(column: string, datatype: Datatype, cell: unknown): string {
   const expected = `column '${column}': expected a value of ${datatype}`;
   if (cell instanceof Uint8Array) return `${expected}, got bytes that are not UTF-8; fix that row`;
-  const cure = /^-?\d+,\d+$/.test(String(cell)) ? 'write decimals behind a point' : 'fix that row';
+  const cure = CURES.find(([said]) => typeof cell === 'string' && said.test(cell.trim()))?.[1] ?? 'fix that row';
   if (!isEmpty(cell)) return `${expected}, got ${preview(cell)}; ${cure}`;
-  return `${expected}, got an empty cell; fix that row, or say what empty cells become, as with --missing nan`;
+  const got = typeof cell === 'string' ? 'an empty cell' : cell === null ? 'null' : 'nothing';
+  return `${expected}, got ${got}; fix that row, or say what empty cells become, as with --missing nan`;
 }
+
+/** What to write in place of a text that is no number. */
+const CURES: readonly (readonly [said: RegExp, cure: string])[] = [
+  [/^-?\d+,\d+$/, 'write decimals behind a point'],
+  [/^(yes|no|[ynt]|f)$/i, 'write true or false'],
+  [
+    /^(#?n\/?a|null|none|nil|missing|-|\?|\.)$/i,
+    'leave the cell empty, and say what empty cells become, as with --missing nan',
+  ],
+];
 
 /** Returns true if a line is no row: it contains only blanks, and no separator. */
 export function isBlankLine(line: string, separator = ','): boolean {

@@ -38,14 +38,14 @@ export interface OnnxModelRepository extends ModelRepository {
  */
 export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
   const warnOf = (error: unknown): void => options.warn(`not served: ${messageOf(error)}`);
-  const leaveOut = options.leavesOutBroken ? warnOf : raise;
-  const locations = findModels(options.directory, leaveOut).filter(({ path, folder }) => {
+  const leaveOut = options.leavesOutBroken ? warnOf : undefined;
+  const locations = findModels(options.directory, leaveOut ?? raise).filter(({ path, folder }) => {
     try {
       checkModelFile(path);
       readModelConfig(folder);
       return true;
     } catch (error) {
-      leaveOut(error);
+      (leaveOut ?? raise)(error);
       return false;
     }
   });
@@ -71,18 +71,24 @@ export async function openModelAlone(
 }
 
 async function openLocations(
-  locations: readonly ModelLocation[],
+  found: readonly ModelLocation[],
   defaultName: string | undefined,
   options: LoadOptions &
-    Pick<RepositoryOptions, 'preload' | 'first'> & { readonly leaveOut?: (error: unknown) => void },
+    Pick<RepositoryOptions, 'preload' | 'first'> & { readonly leaveOut?: ((error: unknown) => void) | undefined },
   adapt = (config: ModelConfig): ModelConfig => config,
 ): Promise<OnnxModelRepository> {
   const configOf = ({ folder }: ModelLocation): ModelConfig => adapt(readModelConfig(folder));
-  const configs = locations.map((location) => {
+  const configs = found.map((location) => {
     const config = configOf(location);
     refuseStrayDevices(location, config, options);
     return config;
   });
+  let locations = found;
+  /** Serves the other models. A reload tries this one again. */
+  const leaveOut = (location: ModelLocation, error: unknown): void => {
+    (options.leaveOut ?? raise)(error);
+    locations = locations.filter((one) => one !== location);
+  };
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
   /** Loaded models by the name and version in requests, so that nearly every request finds its model synchronously. */
   const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
@@ -103,8 +109,10 @@ async function openLocations(
     return started;
   };
 
+  const servedDefault = (): string | undefined =>
+    locations.some(({ name }) => name === defaultName) ? defaultName : undefined;
   const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {
-    const location = findLocation(locations, name ?? defaultName, version);
+    const location = findLocation(locations, name ?? servedDefault(), version);
     if (isFailure(location)) return location;
     try {
       const { model } = await load(location);
@@ -112,6 +120,10 @@ async function openLocations(
       loaded.set(name, ofName.set(version, model));
       return model;
     } catch (error) {
+      if (options.leaveOut !== undefined) {
+        leaveOut(location, error);
+        return findAndLoad(name, version);
+      }
       options.warn(messageOf(error));
       return failure('MODEL_UNAVAILABLE', messageOf(error), { of: `model '${location.name}'`, kind: 'refused' });
     }
@@ -120,9 +132,9 @@ async function openLocations(
   const eager = locations.find(({ name }) => name === (options.first ?? defaultName));
   // Sequential, because each load measures its runs and has limited time for its checks.
   for (const location of options.preload ? locations : [eager]) {
-    if (location !== undefined) await load(location).catch(options.leaveOut ?? raise);
+    if (location !== undefined) await load(location).catch((error) => leaveOut(location, error));
   }
-  if (locations.length === 0 || (options.preload && loading.size === 0)) {
+  if (locations.length === 0) {
     throw new Error('model repository: expected a model that can be served, got none; correct one of them');
   }
 

@@ -330,8 +330,12 @@ const NO_RUNTIME =
 /** Advice for errors of ONNX Runtime. */
 const LOAD_ERRORS: readonly (readonly [said: RegExp, explain: (match: RegExpExecArray) => string])[] = [
   [
-    /Opset (\d+) is under development.* is till opset (\d+)/s,
-    ([, got, most]) => `expected an opset of at most ${most}, got ${got}; export it with target_opset=${most}`,
+    /Opset (\d+) is under development.* domain (\S+) is till opset (\d+)/s,
+    ([, got, domain = '', most]) =>
+      domain === 'ai.onnx'
+        ? `expected an opset of at most ${most}, got ${got}; export it with target_opset=${most}`
+        : `expected an opset of '${domain}' of at most ${most}, got ${got}; export it with '${domain}': ${most} in ` +
+          `target_opset, as in target_opset={'': 21, '${domain}': ${most}}`,
   ],
   [
     /Unsupported model IR version: (\d+), max supported IR version: (\d+)/,
@@ -342,6 +346,12 @@ const LOAD_ERRORS: readonly (readonly [said: RegExp, explain: (match: RegExpExec
     /Fatal error: (\S+?)\(-?\d+\) is not a registered|No Op registered for (\S+)/,
     ([, named, unnamed]) =>
       `expected operators of ONNX and ONNX Runtime, got ${named ?? unnamed}; export without operators of your own`,
+  ],
+  [
+    /Node input '(.*)' is not a graph input, initializer/,
+    ([, name]) =>
+      `expected '${name}', an input of a node, to be an input of the model, a weight or the output of another node, got ` +
+      'none; export it again',
   ],
   [/graph is not acyclic/, () => 'expected nodes without a cycle, got one; export it again'],
   [

@@ -1,4 +1,4 @@
-import type { TransformBody, TransformInput, TransformOutputs } from '../../lambda/core/model.ts';
+import type { TransformBody, TransformInput, TransformOutputs } from 'batchscore';
 import labels from './labels.json' with { type: 'json' };
 import { TOKENS_PER_TEXT, tokenize } from './tokenizer.ts';
 

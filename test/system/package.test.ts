@@ -134,6 +134,34 @@ describe('the packed package', () => {
     expect(stdout).toBe('function 0 aborted: enough ScoringError\n');
   });
 
+  it('gives a transform its types, and the transforms of the repository compile beside it', async () => {
+    await writeFile(
+      join(folder, 'transform.ts'),
+      `import type { BatchHook, Transform, TransformBody, TransformContext, TransformInput, TransformOutputs } from 'batchscore';
+       export const decodeBatch: BatchHook<TransformBody, readonly TransformInput[]> = (bodies, { signal }: TransformContext) =>
+         bodies.map(({ x }) => {
+           if (signal.aborted) return new Error('too late');
+           return [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [Number(x)] }];
+         });
+       export const encode = ({ y }: TransformOutputs): unknown => y?.data[0];
+       export const both: Transform = { decodeBatch, encode };
+       // @ts-expect-error an input has a datatype
+       export const wrong: TransformInput = { name: 'x', shape: [1], data: [1] };`,
+    );
+    await typecheck(folder, 'transform.ts', ['--exactOptionalPropertyTypes', '--skipLibCheck', 'false']);
+    const own = [
+      '--lib',
+      'esnext',
+      '--resolveJsonModule',
+      '--allowImportingTsExtensions',
+      '--noUncheckedIndexedAccess',
+    ];
+    for (const example of ['models/tickets', 'examples/features']) {
+      await cp(join(REPOSITORY, example), join(folder, example), { recursive: true });
+      await typecheck(folder, join(example, 'transform.ts'), own);
+    }
+  });
+
   it('gives a function behind the result queue its handler with its types', async () => {
     await writeFile(
       join(folder, 'behind.ts'),

@@ -1,5 +1,5 @@
 import uPlot from 'uplot';
-import { dollars, duration, percent, short } from '../../format.ts';
+import { DURATION_STEPS, dollars, duration, durationTicks, percent, short } from '../../format.ts';
 import type { Chart, Line } from '../wire.ts';
 import { make, setText, timeOf } from './dom.ts';
 
@@ -60,6 +60,10 @@ function plotOf(place: HTMLElement, { x, y, lines }: Chart): uPlot {
   const { base } = x;
   const ofX: uPlot.Axis =
     base === undefined ? { space: 90 } : { splits: () => thinned(x.values), filter: (_, splits) => splits };
+  const ofY: uPlot.Axis =
+    y.format === 'duration' && y.isLogarithmic !== true
+      ? { incrs: [...DURATION_STEPS], space: 22, values: (_, ticks) => durationTicks(ticks) }
+      : { values: (_, ticks) => ticks.map((tick) => named(tick, y.format)) };
   const format = base === undefined ? (seconds: number) => timeOf(1000 * seconds) : short;
   const titled = (title: string | undefined): uPlot.Axis => (title === undefined ? {} : { label: title });
   return new uPlot(
@@ -75,7 +79,7 @@ function plotOf(place: HTMLElement, { x, y, lines }: Chart): uPlot {
       },
       axes: [
         { ...axis, ...ofX, ...titled(x.title), size: 28, values: (_, ticks) => ticks.map(format) },
-        { ...axis, ...titled(y.title), size: 62, values: (_, ticks) => ticks.map((tick) => named(tick, y.format)) },
+        { ...axis, ...ofY, ...titled(y.title), size: 62 },
       ],
       series: [{}, ...lines.map((line, index) => seriesOf(line, index, colour))],
     },

@@ -62,7 +62,7 @@ function show(newest: State): void {
   );
   for (const [index, chart] of chartsOf(seconds).entries()) drawn[index]?.(chart);
   const rows = models.map(({ name, version, inputs, hasTransform, noSample }) => {
-    const { rows = 0, runs = 0 } = totals.models[name] ?? {};
+    const { rows = 0, runs = 0 } = totals.models[`${name}/${version}`] ?? {};
     const tensors = inputs.map((input) => `${input.name} ${input.datatype} [${input.shape.join(', ')}]`).join('; ');
     const takes = hasTransform ? 'requests in the form of its transform' : tensors;
     return [`${name}/${version}`, count(rows), count(runs), noSample ?? takes];
@@ -101,10 +101,9 @@ function chartsOf(seconds: State['seconds']): Chart[] {
     const text = format === 'duration' ? duration : percent;
     const said = Object.entries(lines).map(([name, values]) => {
       const known = values.filter((value) => value !== null);
-      const latest = values.at(-1) ?? null;
-      const words =
-        known.length === 0 ? 'nothing yet' : `${text(known.at(-1) ?? 0)}, at most ${text(Math.max(...known))}`;
-      return { name, values, value: latest === null ? '–' : text(latest), words: `${name}: ${words}` };
+      const newest = known.at(-1);
+      const words = newest === undefined ? 'nothing yet' : `${text(newest)}, at most ${text(Math.max(...known))}`;
+      return { name, values, value: newest === undefined ? '–' : text(newest), words: `${name}: ${words}` };
     });
     const words = said.map((line) => line.words).join('; ');
     return { title, words, x: { values: seconds.map(({ at }) => at) }, y: { format }, lines: said };

@@ -1,7 +1,7 @@
 import { count } from '../../format.ts';
 import type { ModelSeen, State, TensorSeen } from '../wire.ts';
 import { prettyOf } from './answer.ts';
-import { block, byId, make, things } from './dom.ts';
+import { block, byId, make, setText, things } from './dom.ts';
 
 /** Fields of a form, and the message body that they make. The body function throws an Error that the page shows. */
 interface Way {
@@ -57,7 +57,7 @@ export function offerWays(
   };
   const showCommand = (): void => {
     const command = commandOf(bodyOr(chosen.body, text.value), endpoint, requestQueueUrl);
-    const copy = make('button', { type: 'button', onclick: () => void navigator.clipboard.writeText(command) }, 'Copy');
+    const copy = make('button', { type: 'button', onclick: () => void copied(copy, command) }, 'Copy');
     byId('command').querySelector('div')?.remove();
     byId('command').append(make('div', {}, block('Command', command), copy));
   };
@@ -73,6 +73,15 @@ export function offerWays(
   );
   ways.push(offer('Any request', any));
   ways[0]?.click();
+}
+
+/** Copies a text, and says on the button whether it was. */
+async function copied(button: HTMLElement, text: string): Promise<void> {
+  const isCopied = await navigator.clipboard.writeText(text).then(
+    () => true,
+    () => false,
+  );
+  setText(button, isCopied ? 'Copied' : 'Not copied: select the text');
 }
 
 /** Returns the form's body, or the last one if the form's values do not make a valid request. */

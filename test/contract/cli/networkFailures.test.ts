@@ -1,4 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { CreateQueueCommand } from '@aws-sdk/client-sqs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
@@ -166,6 +167,33 @@ describe('batchscore submit, given a file that holds no requests', () => {
     const sent = (await sqs.drain(requestQueueUrl)).map(({ Body }) => Body);
     return { code, stderr, sent, wroteIds: existsSync(inFolder(`${name}.ids`)) };
   }
+
+  it.each([
+    [
+      'batchscore-results',
+      /, which is a result queue by its name and has no dead-letter queue; give the other URL, or /,
+    ],
+    ['Stack-ScoringDeadLetters1A2B', /, which is a dead-letter queue by its name and has none itself; give the other/],
+    ['orders-requests', undefined],
+    ['search', undefined],
+  ])('does not send requests to another queue of a deployment without its stack: %s', async (QueueName, refused) => {
+    await sqs.client().send(new CreateQueueCommand({ QueueName }));
+    const requestQueueUrl = sqs.queue().replace(/[^/]+$/, QueueName);
+    writeFileSync(inFolder('stack.json'), JSON.stringify({ endpoint: new URL(requestQueueUrl).origin }));
+    writeFileSync(inFolder('requests'), '{"instances":[[1]]}\n');
+    const args = [
+      'submit',
+      inFolder('requests'),
+      '--stack',
+      inFolder('stack.json'),
+      '--request-queue',
+      requestQueueUrl,
+    ];
+    const { code, stderr } = await batchscore(args);
+    const sent = await sqs.drain(requestQueueUrl);
+    expect({ code, sent: sent.length }).toEqual(refused === undefined ? { code: 0, sent: 1 } : { code: 2, sent: 0 });
+    if (refused !== undefined) expect(stderr).toMatch(refused);
+  });
 
   const SCORED =
     /score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3:\/\/BUCKET\/KEY/;

@@ -171,7 +171,7 @@ describe('batchscore score', () => {
         expect(refused).toMatchObject({
           code: 3,
           stderr: expect.stringMatching(
-            /: 3 scored, INVALID_DATA 1;.*\nINVALID_DATA, first in (?:line [23]|row 1): column 'x': expected a value of FP32, got an empty cell; .*--missing nan\n$/s,
+            /: 3 scored, INVALID_DATA 1;.*\nINVALID_DATA, first in (?:line [23]|row 1): column 'x': expected a value of FP32, got (?:an empty cell|null); .*--missing nan\n$/s,
           ),
         });
         const filled = await batchscore([...all, '--missing=-1']);
@@ -309,6 +309,11 @@ describe('batchscore score', () => {
       stderr: expect.stringMatching(/: --out: expected another file than those/),
     });
     expect(readFileSync(`${out}.part`, 'utf8')).toBe('precious');
+    const sheet = await batchscore(['score', 'digits', '-', '--out', inFolder('out.xlsx')], '{}');
+    expect(sheet).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--out: expected a name ending in .jsonl, .csv or .parquet, got '"),
+    });
     const folder = await batchscore(['score', 'digits', '-', '--out', inFolder()], '{}');
     expect(folder).toMatchObject({ code: 1, stderr: expect.stringContaining('got: a folder; name another file') });
   });

@@ -82,7 +82,13 @@ describe('the model repository', () => {
       'bad',
     ]);
     expect(await repository.find('empty', undefined)).toMatchObject({ code: 'UNKNOWN_MODEL' });
-    expect(await repository.find('bad', undefined)).toMatchObject({ code: 'MODEL_UNAVAILABLE' });
+    // Asked again, it is neither loaded nor told again.
+    expect(await repository.find('bad', undefined)).toMatchObject({
+      code: 'UNKNOWN_MODEL',
+      message: 'model_name: expected one of good, got "bad"; name one of them',
+    });
+    expect(repository.models.map(({ name }) => name)).toEqual(['good']);
+    expect(warnings).toHaveLength(4);
     await rm(join(directory, 'good'), { recursive: true });
     await expect(openModels({}, { directory, leavesOutBroken: true, preload: true })).rejects.toThrow(
       'a model that can be served',

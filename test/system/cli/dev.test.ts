@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { putModel } from '../../contract/cli/models.ts';
 import { type DevStack, type RunningDev, runScript, startDev } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
-import { turningModel } from '../../helpers/onnxModels.ts';
+import { identityModel, turningModel, unloadableModel } from '../../helpers/onnxModels.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
 const IMAGE = { name: 'image', datatype: 'FP32', shape: [1, 64], data: PIXELS };
@@ -127,6 +127,28 @@ describe('npm run dev, stopping and failing', () => {
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--no-function'], { env });
     expect(code).not.toBe(0);
     expect(stderr).toMatch(/BATCHSCORE_BATCHSIZE: expected .*did you mean BATCHSCORE_BATCH_SIZE, .*\?/);
+  });
+
+  it('is ready for the models that are served, tells once why another is not, and answers requests for that', async () => {
+    for (const name of ['good', 'cut']) await putModel(inFolder(), name, identityModel());
+    await putModel(inFolder(), 'unloadable', unloadableModel());
+    await writeFile(inFolder('cut', '1', 'model.onnx'), 'no model');
+    const dev = await startDev(['--models', inFolder(), '--batch-size', '10', '--window', '0', '--urgent']);
+    const sqs = anyClient(dev.stack);
+    await dev.says(/^ready for good\/1; Ctrl-C stops$/);
+    const bodies = ['unloadable', 'cut'].map((name) => JSON.stringify({ model_name: name, instances: [[1]] }));
+    await sendAll(sqs, dev.stack.requestQueueUrl, bodies);
+    const results = await receiveResults(sqs, dev.stack.resultQueueUrl, bodies.length);
+    sqs.destroy();
+    const sentences = bodies.map(
+      (body) => `model_name: expected one of good, got "${JSON.parse(body).model_name}"; name one`,
+    );
+    expect([...results.values()].map((result) => (result as { error: string }).error).toSorted()).toEqual(
+      sentences.map((sentence) => expect.stringContaining(sentence)).toReversed(),
+    );
+    await dev.interrupt();
+    const told = dev.said().filter((line) => /(cut|unloadable)\/1\/model\.onnx: /.test(line));
+    expect(told.map((line) => /^not served: \S+\/(\w+)\/1\//.exec(line)?.[1])).toEqual(['cut', 'unloadable']);
   });
 
   it('exits with 1 and names the file when a model is broken', async () => {

@@ -1,6 +1,6 @@
 /** Opens the page of `npm run dev` in Chromium, and does with it what a person would. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
@@ -12,7 +12,7 @@ import { type RunningDev, startDev, untilState } from '../../helpers/command.ts'
 import { fileOf, row } from '../../helpers/jobs.ts';
 import { endlessModel, identityModel } from '../../helpers/onnxModels.ts';
 import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
-import { drawnAt, focused, illegible, openDetails, overflowing, twoFrames } from './inPage.js';
+import { clipboardText, drawnAt, focused, illegible, openDetails, overflowing, twoFrames } from './inPage.js';
 
 const WIDTHS = [360, 768, 1280];
 const HEIGHT = 900;
@@ -227,6 +227,8 @@ describe('the page of another repository', () => {
     // As skl2onnx has it: an axis without a name.
     await putModel(folder, 'ids', identityModel('INT64', ['?', 1]));
     await putModel(folder, 'endless', endlessModel());
+    await putModel(folder, 'twice', identityModel());
+    cpSync(join(folder, 'twice', '1'), join(folder, 'twice', '2'), { recursive: true });
     other = await startDev(['--models', folder, '--window', '0', '--batch-size', '10']);
   });
   after(async () => {
@@ -301,6 +303,43 @@ describe('the page of another repository', () => {
     await page.locator('#result-list li', { hasText: id }).waitFor();
     await page.getByLabel('Message ID').fill('unknown');
     await page.getByText('No such message among the newest 500 results.').waitFor();
+  });
+
+  it('counts each version of a model by itself', async () => {
+    const page = await open({}, other.stack.page);
+    const rowsOf = (name: string) => page.locator('#model-table tr', { hasText: name }).locator('td').first();
+    await page.getByLabel('Any request').check();
+    for (const version of ['1', '1', '2']) {
+      const body = { id: version, model_name: 'twice', model_version: version, instances: [[1, 2, 3]] };
+      await page.getByLabel('Body of the message').fill(JSON.stringify(body));
+      await send(page);
+      await answered(page, /^1, 2, 3$/);
+    }
+    await rowsOf('twice/1').getByText('2', { exact: true }).waitFor();
+    await rowsOf('twice/2').getByText('1', { exact: true }).waitFor();
+    assert.equal(await page.getByLabel('twice', { exact: true }).count(), 1, 'the form is of the default version');
+  });
+
+  it('keeps the newest values beside the lines of a chart, also seconds after the last answer', async () => {
+    const page = await open({}, other.stack.page);
+    await choose(page, 'same');
+    await send(page);
+    await answered(page, /^-?\d/);
+    const ended = Math.ceil(Date.now() / 1000);
+    await untilState(other.stack.page ?? '', ({ seconds }) => (seconds.at(-1)?.at ?? 0) > ended + 1);
+    for (const place of ['#latency', '#fill']) {
+      const values = page.locator(`${place} .legend b`).filter({ hasText: /\d/ });
+      await values.nth(1).waitFor();
+    }
+  });
+
+  it('says on the button that the command is copied', async () => {
+    const page = await open({ permissions: ['clipboard-read', 'clipboard-write'] }, other.stack.page);
+    await page.getByText('The same as a command').click();
+    await page.getByRole('button', { name: 'Copy' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    const shown = await page.getByRole('region', { name: 'Command' }).innerText();
+    assert.equal(await page.evaluate(clipboardText), shown.trimEnd());
   });
 
   it('leaves a gap in a line where nothing was answered, and a point for what stands alone', async () => {

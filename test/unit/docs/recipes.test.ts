@@ -60,7 +60,7 @@ describe('docs/recipes.md', () => {
     const scripts = [
       ...BLOCKS,
       ...files.map((path) => ({ name: basename(path), text: readFileSync(path, 'utf8') })),
-    ].filter(({ text }) => /\b(to_onnx|onnx\.export|convert_xgboost|save_model)\(/.test(text));
+    ].filter(({ text }) => /(= convert|onnx\.export|convert_xgboost|save_model)\(/.test(text));
     expect(scripts.map(({ name }) => name).toSorted()).toEqual([
       'bert.py',
       'catboost_iris.py',

@@ -132,7 +132,7 @@ describe('a job of CSV', () => {
     expect(rows.map(valuesOf)).toEqual([[[1.5, 1], [7], [false], ['ü']], ['INVALID_DATA'], ['INVALID_DATA']]);
     expect(rows.map(({ error }) => error)).toEqual([
       undefined,
-      expect.stringMatching(/^column 'x0': .* an empty cell;/),
+      expect.stringMatching(/^column 'x0': .*, got null; .* say what empty cells become/),
       "column 'n': expected a value of INT64, got 8.5; fix that row",
     ]);
     expect(rows.map(({ kept }) => kept)).toEqual([{ id: 1 }, { id: 2 }, { id: 3 }]);
@@ -164,6 +164,8 @@ describe('a job of CSV', () => {
     };
     const one = await scored('a id,größe (m)\n1,2\n', {}, model('größe__m_'));
     expect(one.map(valuesOf)).toEqual([[[2]]]);
+    const padded = scored('a id, größe (m)\n1,2\n', {}, model('größe__m_'));
+    await expect(padded).rejects.toThrow(/expected "größe__m_" among .*; remove the blanks around the names$/);
     const line = await scored('{"größe (m)":2}\n', {}, model('größe__m_'), 'in/a.jsonl');
     expect(line.map(valuesOf)).toEqual([[[2]]]);
     for (const other of ['a_b', 'a-b']) {
@@ -176,21 +178,29 @@ describe('a job of CSV', () => {
     for (const csv of ['x\n', 'x']) expect(await scored(csv, {}, repositoryOf(lineModel()))).toEqual([]);
   });
 
+  const CARRIAGE_RETURNS = /^in\/a\.csv: expected line breaks, got carriage returns alone; convert them, as tr /;
   it.each([
     [
       'x0,n,b,t\n',
       { inputs: INPUTS },
-      /input 'x': expected columns of the file \("x0", "n", "b", "t"\), got "x1".*; set its columns/,
+      /input 'x': expected "x1" among the columns of the file, got "x0", "n", "b", "t".*; set its columns/,
     ],
     [
       'x0;x1;n;b;t\n',
       { inputs: INPUTS },
       // The header once, however many inputs find nothing in it.
-      /^inputs: expected columns of the file \("x0;x1;n;b;t"\), got "x0", "x1", "n", "b", "t"; if ; separates the columns, add --separator ';'$/,
+      /^inputs: expected "x0", "x1", "n", "b", "t" among the columns of the file, got "x0;x1;n;b;t"; if ; separates the columns, add --separator ';'$/,
     ],
     ['sep=;\n', { inputs: INPUTS }, /; remove the first line: it is for spreadsheets alone$/],
-    ['x0, x1, n, b, t\n', { inputs: INPUTS }, /, got "x1", "n", "b", "t"; remove the blanks around the names$/],
-    ['x0,x1,n,b,t\r1,2,3,true,a\r', { inputs: INPUTS }, /; the lines end with carriage returns alone: convert them/],
+    [
+      'x0, x1, n, b, t\n',
+      { inputs: INPUTS },
+      /^inputs: expected "x1", .*, got .*; remove the blanks around the names$/,
+    ],
+    ['x0,x1,n, b,t \n', { inputs: INPUTS }, /; remove the blanks around the names$/],
+    ['x0,x1,n,b,t\r1,2,3,true,a\r', { inputs: INPUTS }, CARRIAGE_RETURNS],
+    ['x0,x1,n,b,t,t\r1,2,3,true,a\r', { inputs: INPUTS }, CARRIAGE_RETURNS],
+    [`x0,x1,n,b,t\r${'1,2,3,true,a\r'.repeat(90_000)}`, { inputs: INPUTS }, CARRIAGE_RETURNS],
     [
       'x0,x1,n,b,t\n',
       { inputs: { x: ['x0', 'x1', 'n'] } },
@@ -205,6 +215,19 @@ describe('a job of CSV', () => {
     const planned = planOf(jobOf('in/a.csv', csv, { models: ECHO, spec: asked }));
     await expect(planned).rejects.toMatchObject({ name: 'INVALID_JOB', message: expect.stringMatching(message) });
   });
+});
+
+describe('a job over JSON', () => {
+  it.each(['[\n {"x":1},\n {"x":2}\n]', '[{"x":1},{"x":2}]', '{"columns":["x"],"index":[0],"data":[[1]]}'])(
+    'refuses %j, which has no row on each line, before anything is scored',
+    async (text) => {
+      const models = repositoryOf(lineModel());
+      const planned = planOf(jobOf('in/a.jsonl', text, { models, spec: {} }));
+      const message =
+        /^in\/a\.jsonl: expected one row a line, got (JSON over several lines|all rows in one); write one/;
+      await expect(planned).rejects.toMatchObject({ name: 'INVALID_JOB', message: expect.stringMatching(message) });
+    },
+  );
 });
 
 describe('the fields of a line', () => {

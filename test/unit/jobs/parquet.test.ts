@@ -100,8 +100,7 @@ describe('a job of Parquet', () => {
       for (const [index, row] of rows.entries()) {
         const isNull = expected[index]?.f32 === null;
         expect(row.code).toBe(isNull ? 'INVALID_DATA' : undefined);
-        if (isNull)
-          expect(row.error).toMatch(/^column 'f64': expected a value of FP64, got an empty cell; .* --missing nan$/);
+        if (isNull) expect(row.error).toMatch(/^column 'f64': expected a value of FP64, got null; .* --missing nan$/);
         else expect(valuesOf(row)).toEqual(expectedOf(expected[index] as Row));
       }
       expect(rows.filter(({ code }) => code !== undefined).length).toBe(9);
@@ -219,10 +218,13 @@ describe('a job of Parquet', () => {
   it.each([
     [
       { inputs: { ...INPUTS, i32: ['day'] } },
-      /column 'day': expected booleans, integers or floats, .* 'i32' of INT32, got DATE; convert/,
+      /column 'day': expected booleans, integers or floats, .* 'i32' of INT32, got DATE; write it as numbers, as the model/,
     ],
-    [{ inputs: { ...INPUTS, text: ['i8'] } }, /column 'i8': expected texts for the input 'text' of BYTES, got INT_8;/],
-    [{}, /input 'x': expected columns of the file \(.*\), got "x"/],
+    [
+      { inputs: { ...INPUTS, text: ['i8'] } },
+      /column 'i8': expected texts for the input 'text' of BYTES, got INT_8; write it as texts, /,
+    ],
+    [{}, /input 'x': expected "x" among the columns of the file, got "/],
   ])('refuses %j before anything is scored', async (asked, message) => {
     await expect(scored(fileOf('none'), asked)).rejects.toMatchObject({
       name: 'INVALID_JOB',

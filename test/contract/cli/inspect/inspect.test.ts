@@ -206,6 +206,18 @@ describe('what batchscore inspect prints', () => {
     ['a sequence', sequenceModel, 'sequence', /output 'pieces': expected a tensor of a type/],
     ['an operator that is not there', unloadableModel, 'FP32', /NoSuchOperator/],
     ['an opset to come', ofOpset40, 'FP32', /expected an opset of at most \d+, got 40; export it with target_opset=/],
+    [
+      'operators of trees to come',
+      () => changed(identityModel(), ({ opsetImport }) => opsetImport.push({ domain: 'ai.onnx.ml', version: 40 })),
+      'FP32',
+      /of 'ai\.onnx\.ml' of at most (\d+), got 40; .* as in target_opset=\{'': 21, 'ai\.onnx\.ml': \1\}; ONNX Runtime/,
+    ],
+    [
+      'a node without its input',
+      () => changed(identityModel(), ({ graph }) => graph?.node?.[0]?.input?.splice(0, 1, 'nowhere')),
+      'FP32',
+      /: expected 'nowhere', an input of a node, to be an input of the model, .*, got none; export it again; ONNX Runtime/,
+    ],
     ['an odd type', () => identityModel(16), 'bfloat16', /bfloat16, which ONNX Runtime for Node cannot carry/],
   ])('tells what the file says of a model that does not open: %s', async (_, model, datatype, reason) => {
     const path = await putModel(inFolder(), 'broken', model());

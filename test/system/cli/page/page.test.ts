@@ -72,7 +72,7 @@ describe('the page', () => {
     );
     expect(results.find(({ messageId }) => messageId === MessageId)).toMatchObject({ isError: false });
     expect(invocations.at(-1)).toMatchObject({ records: 1 });
-    expect(totals.models.digits?.rows).toBeGreaterThan(0);
+    expect(totals.models['digits/1']?.rows).toBeGreaterThan(0);
     const found = JSON.parse((await post(url, '/state', { search: MessageId?.slice(0, 8) })).text);
     expect(found.results).toMatchObject([{ messageId: MessageId }]);
     const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl: resultQueueUrl, WaitTimeSeconds: 5 }));

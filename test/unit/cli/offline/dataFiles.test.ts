@@ -73,7 +73,7 @@ describe('a CSV file', () => {
     ['', /^file: expected rows to score, got none; check what wrote it$/],
     ['x\n', /^file: expected rows to score, got none; check what wrote it$/],
     ['"x\n1', /^file: expected the names of the columns in the first line of CSV, got a quoted name/],
-    ['z\n1', /^input 'x': expected columns of the file \(.*\), got "x".*; set its columns: --inputs x=/],
+    ['z\n1', /^input 'x': expected "x" among the columns of the file, got "z".*; set its columns: --inputs x=/],
     ['x,x\n1,2', /^columns: expected each name once/],
   ])('is refused before anything is scored: %j', async (file, message) => {
     await expect(scoreData(lineModel(), file, csv)).rejects.toThrow(message);
@@ -187,13 +187,41 @@ describe('a file of plain objects', () => {
   });
 
   it.each([
-    ['{"z":1}', {}, /^input 'x': expected keys of the first line \("z"\), got "x".*; set its columns: --inputs x=/],
+    [
+      '{"z":1}',
+      {},
+      /^input 'x': expected "x" among the keys of the first line, got "z".*; set its columns: --inputs x=/,
+    ],
     ['[{"x":1},{"x":2}]', {}, /: expected one row a line, got all rows in one; write one object a line/],
     ['{"x":{"0":1,"1":2}}', {}, /: expected one row a line, got all rows in one; write one object a line/],
+    ['[[1],[2]]', {}, /: expected one row a line, got all rows in one; write one object a line/],
+    ['{"columns":["x"],"index":[0],"data":[[1]]}', {}, /got all rows in one; write one object a line/],
+    ['{"schema":{"fields":[]},"data":[{"x":1}]}', {}, /got all rows in one; write one object a line/],
+    [
+      '[\n  {\n    "x":1\n  }\n]',
+      {},
+      /: expected one row a line, got JSON over several lines; write one object a line/,
+    ],
+    ['{\n  "x": {\n    "0": 1\n  }\n}', {}, /got JSON over several lines; write one object a line/],
+    ['{"x":1}\r{"x":2}\r', {}, /: expected line breaks, got carriage returns alone; convert them/],
     ['{"x":1}', { keep: ['k'] }, /^keep: expected keys of the first line \("x"\), got "k"/],
     ['{"x":1}', { inputs: { y: ['x'] } }, /^inputs: expected inputs of the model \(x\), got "y"/],
   ])('is refused before anything is scored: %s %j', async (file, spec, message) => {
     await expect(scoreData(lineModel(), file, { ...objects, spec })).rejects.toThrow(message);
+  });
+});
+
+describe('a text that is no value of its input', () => {
+  it.each([
+    ['1,5', 'write decimals behind a point'],
+    ['yes', 'write true or false'],
+    ['T', 'write true or false'],
+    ['NA', 'leave the cell empty, and say what empty cells become, as with --missing nan'],
+    ['null', 'leave the cell empty, and say what empty cells become, as with --missing nan'],
+    ['seven', 'fix that row'],
+  ])('is refused with what to write: %s', async (text, cure) => {
+    const { results } = await scoreData(lineModel(), JSON.stringify({ x: text }), objects);
+    expect(results.map(({ error }) => error)).toEqual([`column 'x': expected a value of FP32, got "${text}"; ${cure}`]);
   });
 });
 

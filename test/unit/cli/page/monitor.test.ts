@@ -86,7 +86,7 @@ describe('the monitor', () => {
       answered: 2,
       errors: { INVALID_JSON: 2 },
       retries: { DEADLINE: 1 },
-      models: { m: { rows: 3, runs: 1 } },
+      models: { 'm/1': { rows: 3, runs: 1 } },
     });
   });
 

@@ -54,6 +54,31 @@ describe('what the report says', () => {
     expect(props).toBe(REPORT.recommendation.props.join('\n'));
   });
 
+  it('marks each row over the budget, also what gathering takes, and none within it', () => {
+    const report = reportOf({ messagesPerSecond: 50 });
+    const { settings } = pageOf(report);
+    const ageAt = settings.heads.indexOf('p99 age');
+    const ages = [...report.answer.candidates, ...report.others].map(({ p99AgeMs = 0 }) => p99AgeMs);
+    expect(ages.filter((ms) => ms > 2_000).length).toBeGreaterThan(0);
+    const cells = settings.rows.map((row) => row[ageAt] ?? '');
+    expect(cells.filter((cell) => cell.endsWith('s, over the budget')).length).toBeGreaterThan(0);
+    expect(cells.find((_, index) => settings.rows[index]?.[0]?.includes('gathered in 1.98 s'))).toMatch(/, over the/);
+    expect(cells[settings.chosen ?? -1]).toMatch(/s$/);
+    for (const cell of cells.filter((one) => /^(1\.\d+ s|\d+ ms)/.test(one))) expect(cell).not.toContain('over');
+  });
+
+  it('says how long packed messages are gathered, and counts it as the other ways do', () => {
+    const single = reportOf({ messagesPerSecond: 50, budgetMs: 5_000 });
+    const packed = reportOf({ messagesPerSecond: 0.5, budgetMs: 5_000, requestsPerMessage: 100 });
+    expect(renderProfile(packed)).toContain('0.5 messages/s of 100 requests, gathered in 1.98 s, at random');
+    const beside = single.others.find(({ compute }) => compute.startsWith('lambda, 100 rows'));
+    expect(packed.answer.chosen.p99AgeMs).toBeGreaterThan(1_980);
+    expect(Math.abs(packed.answer.chosen.p99AgeMs - (beside?.p99AgeMs ?? 0))).toBeLessThan(1_500);
+    const late = reportOf({ messagesPerSecond: 0.05, requestsPerMessage: 1_000 });
+    expect(late.recommendation).toMatchObject({ withinBudget: false, reason: expect.stringMatching(/this takes 20/) });
+    expect(renderProfile(late)).toContain('Not recommended, as nothing keeps to the budget');
+  });
+
   it('takes as the knee the rows beyond which twice the rows give less than 5 % more', () => {
     // 64 rows give 5.9 % more than 32 rows, and 128 rows 3 % more than 64.
     const report = reportOf({ msOf: (rows) => 0.4 + 0.1 * rows });

@@ -11,18 +11,19 @@ export interface Given {
   readonly maxRows?: number;
   readonly messagesPerSecond?: number;
   readonly budgetMs?: number;
+  readonly requestsPerMessage?: number;
 }
 
 /** What the command would have found of a model that gains from rows, unless something else is given. */
 export function reportOf(given: Given = {}): ProfileReport {
-  const { lengths = [1], messagesPerSecond = 100, budgetMs = 2_000 } = given;
+  const { lengths = [1], messagesPerSecond = 100, budgetMs = 2_000, requestsPerMessage = 1 } = given;
   const table = tableOf(given);
   const question = {
     table,
     length: lengths[0] ?? 1,
     messagesPerSecond,
     budgetMs,
-    messages: SINGLE,
+    messages: { ...SINGLE, requestsPerMessage },
     prices: PRICES,
     architecture: 'arm64' as const,
   };

@@ -1,8 +1,10 @@
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import type { ErrorCode } from '../../../../lambda/core/failure.ts';
 import { isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
 import type { TransformBody } from '../../../../lambda/core/model.ts';
 import {
+  echoModel,
   lineModel,
   lineRequest,
   type RequestFields,
@@ -118,7 +120,35 @@ describe('keys that mean nothing', () => {
     ['a CloudEvent', { specversion: '1.0', type: 't', source: 's', id: '1', data: {} }, 'a CloudEvent; send its data'],
     ['a pointer without its class', { s3BucketName: 'b', s3Key: 'k' }, 'a pointer to S3 without its class; send ["'],
     ['the inputs alone', { x: [1] }, '"x", an input of the model; write {"instances": [{"x": …}]}'],
+    [
+      'the test event of S3',
+      { Service: 'Amazon S3', Event: 's3:TestEvent', Bucket: 'b' },
+      'the test event of S3, sent',
+    ],
+    ['an event of Kinesis', { Records: [{ eventSource: 'aws:kinesis' }] }, 'an event of Kinesis; send what the data'],
+    ['a record of a pipe', { eventSource: 'aws:dynamodb', dynamodb: {} }, 'an event of DynamoDB; make a request of'],
+    [
+      'an event of SQS',
+      { Records: [{ eventSource: 'aws:sqs', body: '{}' }] },
+      'an event of SQS; send the body of each',
+    ],
+    ['an event of SNS', { Records: [{ EventSource: 'aws:sns', Sns: {} }] }, 'an event of SNS; send the Sns.Message'],
+    [
+      'a call of an API',
+      { requestContext: {}, headers: {}, body: '{}' },
+      'an event of API Gateway; send its body alone',
+    ],
+    [
+      'a CloudEvent of bytes',
+      { specversion: '1.0', type: 't', data_base64: 'e30=' },
+      'a CloudEvent; send the text that',
+    ],
+    ['JSON encoded twice', JSON.stringify({ instances: [[1]] }), 'JSON in a JSON string; encode the request once'],
+    ['base64 in a string', Buffer.from('{"inputs":[]}').toString('base64'), 'base64; send the text that it encodes'],
+    ['an address in a string', 's3://bucket/requests/1', 'the address of an object; send ["software.amazon.'],
+    ['a text', 'score this', '"score this"; send an object such as {"instances": [[1, 2]]}'],
     ['a number for its id', { id: 5, instances: [[1]] }, '5; write "5"'],
+    ['a list for its id', { id: [5], instances: [[1]] }, 'an array of 1; write a string, or leave it out'],
     ['a name in another case', { modelName: 'line', instances: [[1]] }, '"modelName"; did you mean model_name?'],
   ])('names what it looks like, and what to do: %s', async (_, body, got) => {
     const { code, message } = await refusal(JSON.stringify(body), LINE);
@@ -127,17 +157,44 @@ describe('keys that mean nothing', () => {
 
   it.each([
     ['base64', Buffer.from(' {"inputs":[]}').toString('base64'), 'base64; send the text that it encodes'],
+    ['gzip in base64', gzipSync('{"inputs":[]}').toString('base64'), 'gzip in base64; send the text that it holds'],
+    ['the address of an object', 's3://bucket/requests/1', 'the address of an object; send ["software.amazon.'],
+    [
+      'an object of Python',
+      "{'instances': [[1.0]], 'parameters': None}",
+      'an object as Python prints it; send json.dumps',
+    ],
+    [
+      'several lines',
+      '{"instances":[[1]]}\n{"instances":[[2]]}\n',
+      'several lines of JSON; send each as a message, or',
+    ],
     ['a byte order mark', '\uFEFF{"inputs":[]}', 'a byte order mark in front; write UTF-8 without one'],
   ])('names what it looks like, and what to do: %s', async (_, body, got) => {
     const { code, message } = await refusal(body, LINE);
     expect({ code, message }).toEqual({ code: 'INVALID_JSON', message: expect.stringContaining(`got ${got}`) });
   });
 
-  it('says how to write a single value of an axis', async () => {
-    const body = JSON.stringify({ instances: [{ x: 3 }] });
-    expect((await refusal(body, LINE)).message).toBe(
-      "instances[0].x ('x'): expected an array of the shape [1], got 3; write [3]",
-    );
+  it.each([
+    ['FP32', '3', 'write [3]'],
+    ['FP32', 'null', 'write ["NaN"]'],
+    ['FP32', '"3"', 'write [3]'],
+    ['INT64', 'null', 'write […]'],
+    ['BYTES', 'null', 'write [""]'],
+    ['BYTES', '"a"', 'write ["a"]'],
+    ['BYTES', '3', 'write ["3"]'],
+  ] as const)('says how to write a single value of an axis of %s: %s', async (datatype, value, cure) => {
+    const models = repositoryOf(echoModel(datatype, [1]));
+    const { message } = await refusal(`{"instances":[${value}]}`, models);
+    expect(message).toMatch(/^instances\[0\] \('in'\): expected an array of the shape \[1\], got /);
+    expect(message.slice(message.indexOf('; ') + 2)).toBe(cure);
+  });
+
+  it('does not show the digits of an id that the parser has rounded', async () => {
+    for (const id of ['12345678901234567890', '1e400', '1.10']) {
+      const { message } = await refusal(`{"id":${id},"instances":[[1]]}`, LINE);
+      expect(message).toBe('id: expected a string of at most 1024 characters, got a number; put its digits in quotes');
+    }
   });
 
   it('leaves an envelope to a transform, and says so beside what that throws', async () => {

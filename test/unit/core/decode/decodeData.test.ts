@@ -82,7 +82,7 @@ describe('what a datatype cannot hold', () => {
       code: 'INVALID_DATA',
       message: expect.stringMatching(/^data\[0\]: expected /),
     });
-    expect((decodeElement(datatype, json) as Failure).message.endsWith(`, got ${got}; fix that element`)).toBe(true);
+    expect((decodeElement(datatype, json) as Failure).message).toContain(`, got ${got}; `);
   });
 
   it.each(INTEGERS)('%s refuses fractions and non-finite numbers', (datatype) => {
@@ -95,8 +95,16 @@ describe('what a datatype cannot hold', () => {
     ['BYTES', 'null', 'write "" for an empty text'],
     ['FP32', 'null', 'write "NaN" for a missing number'],
     ['INT32', 'null', 'fix that element'],
+    ['FP32', '"1.5"', 'write 1.5'],
+    ['FP32', '"nan"', 'write "NaN"'],
+    ['INT32', '"7"', 'write 7'],
+    ['INT32', '"7.5"', 'fix that element'],
+    ['INT8', '300', 'fix that element'],
+    ['BOOL', '"True"', 'write true'],
+    ['BYTES', '7', 'write "7"'],
+    ['BYTES', '{"a":1}', 'fix that element'],
   ] as const)('%s says what to write for %s', (datatype, json, cure) => {
-    expect((decodeElement(datatype, json) as Failure).message).toContain(`, got ${json}; ${cure}`);
+    expect((decodeElement(datatype, json) as Failure).message).toMatch(new RegExp(`, got .*; ${cure}`));
   });
 
   it.each(EVERY_DATATYPE.filter((name) => name !== 'BYTES'))(
