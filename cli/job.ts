@@ -6,7 +6,7 @@ import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_RANGES } from '../lambda/core/limits.ts';
 import { COMPRESSIONS, FORMATS } from '../lambda/jobs/jobFiles.ts';
-import { formatOfResults } from '../lambda/jobs/resultFiles.ts';
+import { formatOfResults, isOtherTable } from '../lambda/jobs/resultFiles.ts';
 import {
   COLUMN_OPTIONS,
   columnSpec,
@@ -268,6 +268,9 @@ function refuseOtherFormat(out: string, { results }: JobStatus): void {
     throw new UsageError(
       `--out: expected a folder, such as ${out}/, because Parquet is fetched as objects, got a file`,
     );
+  }
+  if (isOtherTable(out)) {
+    throw new UsageError(`--out: expected a name ending in .jsonl or .csv, got '${out}'; choose one, or a folder`);
   }
   const named = formatOfResults(out);
   if (named === results || named === 'jsonl') return;

@@ -62,6 +62,11 @@ describe('batchscore job', () => {
     );
     const status = await run('status', id);
     expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
+    const sheet = await run('fetch', id, '--out', inFolder('out.xlsx'));
+    expect([sheet.code, sheet.stderr]).toEqual([
+      2,
+      expect.stringMatching(/--out: expected a name ending in \.jsonl or /),
+    ]);
     const table = await run('fetch', id, '--out', inFolder('out.parquet'));
     expect([table.code, table.stderr]).toEqual([
       2,
