@@ -59,7 +59,11 @@ function isBase64Of(text: string, is: (beginning: Buffer) => boolean): boolean {
   return isBase64(text) && is(Buffer.from(text.slice(0, BASE64_BEGINNING), 'base64'));
 }
 
-const isJson = (text: string): boolean => /^\s*[{[]/.test(text) && parseIfJson(text) !== undefined;
+/** Longer texts are not parsed to describe them: their values may take many times their memory. */
+const MAX_PARSED = 65_536;
+
+const isJson = (text: string): boolean =>
+  text.length <= MAX_PARSED && /^\s*[{[]/.test(text) && parseIfJson(text) !== undefined;
 
 const TEXTS: readonly (readonly [is: (text: string) => boolean, got: string])[] = [
   [(text) => text.startsWith('\uFEFF'), 'a byte order mark in front; write UTF-8 without one'],
@@ -81,6 +85,7 @@ const TEXTS: readonly (readonly [is: (text: string) => boolean, got: string])[] 
 ];
 
 function areLinesOfJson(text: string): boolean {
+  if (text.length > MAX_PARSED) return false;
   const [first = '', second = ''] = text.split(/[\r\n]+/, 2);
   return isJson(first) && isJson(second);
 }

@@ -144,6 +144,12 @@ describe('keys that mean nothing', () => {
       'a CloudEvent; send the text that',
     ],
     ['JSON encoded twice', JSON.stringify({ instances: [[1]] }), 'JSON in a JSON string; encode the request once'],
+    // It would take many times its memory to look into it.
+    [
+      'a long list in a string',
+      JSON.stringify(Array(30_000).fill({})),
+      '"[{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}',
+    ],
     ['base64 in a string', Buffer.from('{"inputs":[]}').toString('base64'), 'base64; send the text that it encodes'],
     ['an address in a string', 's3://bucket/requests/1', 'the address of an object; send ["software.amazon.'],
     ['a text', 'score this', '"score this"; send an object such as {"instances": [[1, 2]]}'],
