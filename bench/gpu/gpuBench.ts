@@ -22,7 +22,7 @@ const EXTENTS = {
 const PARTS = gpuScenarios(EXTENTS.full).map(({ name }) => name);
 /** Minimum duration of the measurement of a batch size. */
 const MILLISECONDS = { full: 1_000, small: 100 };
-/** Duration of the worker's turn, if it is as fast as in the turn before. */
+/** Minimum duration of the worker's turn. */
 const WORKER_MS = 2_000;
 
 const HELP = `Usage: npm run bench:gpu -- [options]
@@ -104,16 +104,10 @@ export async function gpuBench(args: readonly string[], streams: Streams): Promi
   return 0;
 }
 
+/** @throws UsageError if the file has results of another machine, device, provider or size */
 async function readOrStart(path: string, provider: string, isSmall: boolean): Promise<GpuResults> {
-  if (existsSync(path)) {
-    const before: GpuResults = JSON.parse(await readFile(path, 'utf8'));
-    if (before.provider === provider && before.isSmall === isSmall) return before;
-    const was = `${before.provider}${before.isSmall ? ' --small' : ''}`;
-    throw new UsageError(`--results: expected a file of the same provider and size, got one of ${was}; name another`);
-  }
-  await mkdir(dirname(path), { recursive: true });
   const nvidia = provider === 'cpu' ? undefined : await readNvidiaDevices();
-  return {
+  const started: GpuResults = {
     machine: describeMachine(),
     devices: nvidia?.names ?? [],
     driver: nvidia?.driver,
@@ -122,6 +116,18 @@ async function readOrStart(path: string, provider: string, isSmall: boolean): Pr
     measuredAt: new Date().toISOString(),
     parts: {},
   };
+  const placeOf = ({ parts: _, measuredAt: __, ...place }: GpuResults): string => JSON.stringify(place);
+  if (existsSync(path)) {
+    const before: GpuResults = JSON.parse(await readFile(path, 'utf8'));
+    if (placeOf(before) === placeOf(started)) return before;
+    throw new UsageError(
+      `--results: expected a file of this machine, provider and size, got ${placeOf(before)}; name another`,
+    );
+  }
+  await mkdir(dirname(path), { recursive: true });
+  // A path that cannot be written is found before anything is measured.
+  await writeFile(path, `${JSON.stringify(started)}\n`);
+  return started;
 }
 
 async function measurePart(
@@ -196,10 +202,12 @@ async function measureWorker(
     [CONFIG_KEYS.resultsPerMessage]: '10000',
   });
   try {
-    await worker.turn({ bodies, messages: bodies.length });
-    const { wallMs } = await worker.turn({ messages: bodies.length });
-    const times = Math.ceil(WORKER_MS / wallMs);
-    const turn = await worker.turn({ messages: times * bodies.length });
+    let [times, turn] = [1, await worker.turn({ bodies, messages: bodies.length })];
+    // The worker is warm when a turn takes its time.
+    while (turn.wallMs < WORKER_MS) {
+      times = Math.ceil((1.2 * times * WORKER_MS) / turn.wallMs);
+      turn = await worker.turn({ messages: times * bodies.length });
+    }
     const scored = times * single.length;
     return {
       rowsPerSecond: (1000 * scored) / turn.wallMs,
@@ -224,8 +232,9 @@ function watchGpus(provider: string): () => Promise<GpuUse | undefined> {
       isEnded = true;
     });
     while (!isEnded) {
-      const [gpu] = await readGpus();
-      used.push(gpu?.usedPercent ?? 0);
+      // Without an answer there is no reading, but there are other figures.
+      const [gpu] = await readGpus().catch(() => []);
+      if (gpu?.usedPercent !== undefined) used.push(gpu.usedPercent);
       maxMemoryMib = Math.max(maxMemoryMib, gpu?.memoryUsedMib ?? 0);
       await Promise.race([ended.promise, new Promise((resolve) => setTimeout(resolve, READ_EVERY_MS))]);
     }
@@ -233,6 +242,7 @@ function watchGpus(provider: string): () => Promise<GpuUse | undefined> {
   return async () => {
     ended.resolve();
     await reading;
+    if (used.length === 0) return undefined;
     return { meanPercent: used.reduce((sum, one) => sum + one, 0) / used.length, maxMemoryMib };
   };
 }
@@ -250,25 +260,41 @@ export function renderMarkdown({ machine, devices, driver, provider, isSmall, me
     ...Object.entries(parts).map(
       ([name, part]) => `## ${name}, ${size(part.bodyBytes)} a request\n\n${renderPart(name, part)}`,
     ),
+    ...gainOfHalves(parts),
   ];
   return `${sections.join('\n\n')}\n`;
 }
 
+/** Minimum gain of the encoder from half precision. */
+const MIN_GAIN = 1.5;
+
+function gainOfHalves(parts: GpuResults['parts']): string[] {
+  return ['encoder', 'convnet'].flatMap((name) => {
+    const [whole, half] = [parts[name], parts[`${name}-fp16`]].map((part) => part && fastest(part.handler));
+    if (whole === undefined || half === undefined) return [];
+    return `${name}: the handler is ${atLeast(name === 'encoder' ? MIN_GAIN : undefined, half / whole)} times as fast in FP16.`;
+  });
+}
+
+function fastest(calls: readonly GpuCalls[]): number {
+  return Math.max(...calls.map(({ rowsPerSecond }) => rowsPerSecond));
+}
+
 function renderPart(name: string, { bare, copies, ceiling, handler, worker, gpu, seconds }: PartFigures): string {
-  const best = Math.max(...bare.map(({ rowsPerSecond }) => rowsPerSecond));
+  const best = fastest(bare);
   const ms = (value: number | undefined): string => (value === undefined ? '' : `${figure(value)} ms`);
   const min = BUSY.test(name) ? MIN_OF_BARE : undefined;
   const isFull = (row: GpuCalls): boolean => row.batch > (bare.at(-1)?.batch ?? 0) || row.requestsPerMessage > 1;
   const gpuText = gpu && `; GPU ${figure(gpu.meanPercent)} % in use, ${figure(gpu.maxMemoryMib)} MiB at most`;
   const most =
     ceiling.length > 0 &&
-    `The host alone: ${ceiling.map(({ rowsPerSecond }) => figure(rowsPerSecond)).join(', ')} rows/s. `;
+    `The host alone, at full batches, with all messages, and packed: ${ceiling.map(({ rowsPerSecond }) => figure(rowsPerSecond)).join(', ')} rows/s. `;
   return [
     table(bare, {
       'bare, rows': ({ batch }) => String(batch),
       'rows/s': ({ rowsPerSecond }) => figure(rowsPerSecond),
       'p50, p99': ({ p50Ms, p99Ms }) => `${ms(p50Ms)}, ${ms(p99Ms)}`,
-      'first run of a shape': ({ firstMs }) => `+${ms(firstMs)}`,
+      'first run of a shape': ({ firstMs }) => `+${ms(Math.max(0, firstMs))}`,
       'copies alone': ({ batch }) => ms(copies.find((copy) => copy.batch === batch)?.p50Ms),
       'CPU a row': ({ cpuMicroseconds }) => `${figure(cpuMicroseconds)} µs`,
     }),

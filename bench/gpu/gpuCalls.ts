@@ -33,7 +33,7 @@ export interface GpuCalls {
   readonly rowsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** First run of a shape, over the median of that shape: the median of all shapes. Of the handler: the first event. */
+  /** Extra time of the first run of a shape, on average over the shapes. Of the handler: of the first event. */
   readonly firstMs: number;
   /** CPU time of the process and its scorer for a row. */
   readonly cpuMicroseconds: number;
@@ -73,7 +73,8 @@ async function measureBare(
       stack(all[Math.floor(at * step)] ?? []),
     );
     const score = async (feeds: Record<string, Tensor>) => void (await session.run(feeds));
-    const calls = await timeCalls(runs, score, milliseconds);
+    const shapes = new Set(runs.map((feeds) => JSON.stringify(Object.values(feeds).map(({ dims }) => dims))));
+    const calls = await timeCalls(runs, score, milliseconds, shapes.size);
     figures.push({ batch, requestsPerMessage: 1, runShare: 1, rowsPerRun: batch, ...summarize(calls, batch) });
   }
   return figures;
@@ -142,7 +143,7 @@ async function measureHandler(
   const figures: GpuCalls[] = [];
   for (const [records, perMessage] of [...events, [packed, requestsPerMessage] as const]) {
     const rows = perMessage === 1 ? records.length : bodies.length;
-    const calls = await timeCalls([records], score, milliseconds, () => void reports.splice(0));
+    const calls = await timeCalls([records], score, milliseconds, 1, () => void reports.splice(0));
     const runMs = reports.reduce((sum, report) => sum + report.runMs, 0);
     const scored = reports.reduce((sum, report) => sum + report.rows, 0);
     figures.push({
@@ -164,11 +165,17 @@ interface Calls {
   readonly cpuMicroseconds: number;
 }
 
-/** Calls with each of `given` in turn, for the time asked, after a first pass. @param begin called before the time counts */
+/**
+ * Calls with each of `given` in turn, for the time asked, after a first pass.
+ *
+ * @param shapes number of shapes of the given
+ * @param begin called before the time counts
+ */
 async function timeCalls<T>(
   given: readonly T[],
   call: (one: T) => Promise<void>,
   milliseconds: number,
+  shapes: number,
   begin = (): void => {},
 ): Promise<Calls> {
   const timed = async (one: T): Promise<number> => {
@@ -198,7 +205,7 @@ async function timeCalls<T>(
   );
   return {
     milliseconds: passes.flat(),
-    firstMs: quantile(over, 0.5),
+    firstMs: over.reduce((sum, one) => sum + one, 0) / shapes,
     wallMs,
     cpuMicroseconds: cpuMicroseconds() - cpu,
   };

@@ -230,7 +230,8 @@ function hostEnvironment(
       defaultModel: props.defaultModel,
       // The runtime's own defaults are for a processor.
       providers: tuning.providers ?? (onGpu ? 'cuda' : undefined),
-      maxBatchElements: tuning.maxBatchElements ?? (onGpu ? GPU_BATCH_ELEMENTS : undefined),
+      maxBatchElements:
+        tuning.maxBatchElements ?? (onGpu && tuning.providers !== 'cpu' ? GPU_BATCH_ELEMENTS : undefined),
       serviceName,
       logLevel,
       eventsArn: events && arnOfEvents(events),

@@ -34,7 +34,7 @@ describe('npm run bench:gpu, rehearsed on a processor', () => {
       expect(await runMain(gpuBench, [option, 'cuda', ...others])).toMatchObject({
         code: 2,
         stderr: expect.stringMatching(
-          /^batchscore: --results: expected a file of the same provider .*, got one of cpu --small/,
+          /^batchscore: --results: expected a file of this machine, provider and size, got {.*"provider":"cpu"/,
         ),
       });
     },

@@ -54,7 +54,15 @@ export async function startGpuWorker(models: string, settings: Readonly<Record<s
     },
     () => {},
   );
-  await worker.says('the worker is ready');
+  const stop = async (signal: NodeJS.Signals): Promise<void> => {
+    worker.send(signal);
+    await worker.ended;
+    await sqs.stop();
+  };
+  await worker.says('the worker is ready').catch(async (error: unknown) => {
+    await stop('SIGKILL');
+    throw error;
+  });
   const answered = (): Map<string, Answer> =>
     new Map(
       sqs
@@ -85,11 +93,7 @@ export async function startGpuWorker(models: string, settings: Readonly<Record<s
     dead: (): number => sqs.history('dead').length,
     scorers: (): number[] => scorersOf(worker.pid ?? 0),
     printed: worker.printed,
-    async stop(): Promise<void> {
-      worker.send('SIGTERM');
-      await worker.ended;
-      await sqs.stop();
-    },
+    [Symbol.asyncDispose]: () => stop('SIGTERM'),
   };
 }
 
