@@ -23,7 +23,7 @@ export default {
   testSequencer: './test/runner/sequencer.js',
   reporters: ['default', './test/runner/summaryReporter.ts'],
   // Half of the time is waiting. A worker keeps what its test files loaded until it is renewed.
-  maxWorkers: 3,
+  maxWorkers: 4,
   workerIdleMemoryLimit: '1GB',
   // Worker threads and native code take longer to end on a busy machine than Jest's 500 ms.
   workerGracefulExitTimeout: 10_000,
