@@ -43,12 +43,12 @@ export function duration(ms: number): string {
   return seconds < 6000 ? `${figure(seconds / 60)} min` : `${figure(seconds / 3600)} h`;
 }
 
-/** Formats a duration over a limit, with as many digits as tell it from the limit. */
+/** Formats a duration that exceeds a limit. If both would read the same, it has more digits. */
 export function durationOver(ms: number, limitMs: number): string {
   return duration(ms) === duration(limitMs) ? `${count(Math.ceil(ms))} ms` : duration(ms);
 }
 
-/** Steps of an axis of durations, in milliseconds, of which every multiple is short in {@link durationTicks}. */
+/** Steps of an axis of durations, in milliseconds. {@link durationTicks} formats their multiples with few digits. */
 export const DURATION_STEPS: readonly number[] = [
   ...[0.01, 0.1, 1, 10, 100, 1000].flatMap((ms) => [ms, 2 * ms, 5 * ms]),
   ...[10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 18_000, 36_000, 86_400].map((seconds) => 1000 * seconds),

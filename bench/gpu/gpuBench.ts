@@ -66,7 +66,8 @@ interface WorkerCalls {
 /** Readings of `nvidia-smi` while the handler scores. */
 interface GpuUse {
   readonly meanPercent: number;
-  readonly maxMemoryMib: number;
+  /** Undefined if the device does not report its memory. */
+  readonly maxMemoryMib: number | undefined;
 }
 
 export interface GpuResults {
@@ -225,17 +226,17 @@ function watchGpus(provider: string): () => Promise<GpuUse | undefined> {
   if (provider === 'cpu') return async () => undefined;
   const ended = Promise.withResolvers<void>();
   const used: number[] = [];
-  let maxMemoryMib = 0;
+  let maxMemoryMib: number | undefined;
   const reading = (async () => {
     let isEnded = false;
     void ended.promise.then(() => {
       isEnded = true;
     });
     while (!isEnded) {
-      // Without an answer there is no reading, but there are other figures.
+      // If nvidia-smi fails, the part has all other figures.
       const [gpu] = await readGpus().catch(() => []);
       if (gpu?.usedPercent !== undefined) used.push(gpu.usedPercent);
-      maxMemoryMib = Math.max(maxMemoryMib, gpu?.memoryUsedMib ?? 0);
+      if (gpu?.memoryUsedMib !== undefined) maxMemoryMib = Math.max(maxMemoryMib ?? 0, gpu.memoryUsedMib);
       await Promise.race([ended.promise, new Promise((resolve) => setTimeout(resolve, READ_EVERY_MS))]);
     }
   })();
@@ -285,7 +286,9 @@ function renderPart(name: string, { bare, copies, ceiling, handler, worker, gpu,
   const ms = (value: number | undefined): string => (value === undefined ? '' : `${figure(value)} ms`);
   const min = BUSY.test(name) ? MIN_OF_BARE : undefined;
   const isFull = (row: GpuCalls): boolean => row.batch > (bare.at(-1)?.batch ?? 0) || row.requestsPerMessage > 1;
-  const gpuText = gpu && `; GPU ${figure(gpu.meanPercent)} % in use, ${figure(gpu.maxMemoryMib)} MiB at most`;
+  const gpuText =
+    gpu &&
+    `; GPU ${figure(gpu.meanPercent)} % in use, ${gpu.maxMemoryMib === undefined ? 'memory not reported' : `${figure(gpu.maxMemoryMib)} MiB at most`}`;
   const most =
     ceiling.length > 0 &&
     `The host alone, at full batches, with all messages, and packed: ${ceiling.map(({ rowsPerSecond }) => figure(rowsPerSecond)).join(', ')} rows/s. `;

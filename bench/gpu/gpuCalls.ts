@@ -33,7 +33,7 @@ export interface GpuCalls {
   readonly rowsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Extra time of the first run of a shape, on average over the shapes. Of the handler: of the first event. */
+  /** Extra time of the first run of a shape, on average over the shapes. For the handler, that of the first event. */
   readonly firstMs: number;
   /** CPU time of the process and its scorer for a row. */
   readonly cpuMicroseconds: number;
@@ -158,7 +158,7 @@ async function measureHandler(
 }
 
 interface Calls {
-  /** Of each call. */
+  /** Duration of each call. */
   readonly milliseconds: readonly number[];
   readonly firstMs: number;
   readonly wallMs: number;

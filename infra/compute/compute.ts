@@ -52,7 +52,7 @@ export interface ComputeForm<Created extends Compute = Compute> {
   create(scope: Construct, wiring: Wiring): Created;
 }
 
-/** What the computes of a deployment share. */
+/** Resources and settings that the computes of a deployment share. */
 export interface Wiring extends Keeping {
   /** Compute that scores messages. Functions that score jobs have its image and its room for models. */
   readonly compute: ComputeForm;

@@ -14,7 +14,7 @@ import type { DeploymentPlan } from './plan.ts';
 export class Channels {
   readonly requestQueues: Queues;
   readonly urgentQueue: IQueue | undefined;
-  /** Those queues, and the urgent one last. */
+  /** Request queues, with the urgent one last. */
   readonly allQueues: Queues;
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];

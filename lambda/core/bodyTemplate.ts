@@ -34,8 +34,8 @@ export interface Templates {
 
 const MAX_TEMPLATES = 4;
 /**
- * Maximum length of a body to learn, and of a slot. Numbers take several times as long to learn as to decode, and longer
- * bodies are nearly all numbers. Base64 is searched but not parsed: a picture of 150 KB takes half of the time.
+ * Maximum length of a body to learn, and of a slot. Learning numbers takes several times as long as decoding them, and
+ * longer bodies are nearly all numbers. Base64 is searched but not parsed: a picture of 150 KB takes half of the time.
  */
 const MAX_CHARACTERS = { numbers: 65_536, base64: 524_288, id: 65_536 };
 /** Successive bodies, and shares of the length of a body to learn, without a match after which learning ends. */

@@ -2,7 +2,7 @@ import { isObject, type JsonObject, parseIfJson } from './json.ts';
 import { POINTER_CLASS } from './record.ts';
 import { isBase64 } from './tensor.ts';
 
-/* What producers send in place of a request: each look-alike with what to do instead. */
+/* Values and texts that producers send in place of a request, each with the cure. */
 
 /** @param record the event's first record, or the event itself if a pipe sends records one by one */
 type IsEvent = (value: JsonObject, record: JsonObject) => boolean;

@@ -3,23 +3,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_RECEIVES } from '../../../lambda/core/limits.ts';
+// Its type alone: the module needs Jest.
+import type { Answer } from '../../helpers/hosts.ts';
 import { scorersOf, startWorkerProcess } from '../../helpers/processes.ts';
 import { MAX_HIDDEN_SECONDS, redrivePolicy, startStrictSqs } from '../../helpers/strictSqs.ts';
 
 /** Execution provider under test. `PROVIDER=cpu` rehearses all tests without a GPU. */
 export const PROVIDER = process.env.PROVIDER ?? 'cuda';
-
-export interface Answer {
-  readonly message_id: string;
-  readonly code?: string;
-  readonly error?: string;
-  readonly outputs?: readonly {
-    readonly name: string;
-    readonly datatype: string;
-    readonly shape: readonly number[];
-    readonly data: readonly (number | string)[];
-  }[];
-}
 
 const POLL_MS = 5;
 const ANSWERS_MS = 120_000;

@@ -13,8 +13,9 @@ import { createRandom } from '../../../bench/workload/random.ts';
 import { readGpus } from '../../../lambda/onnx/provider.ts';
 import { type Generated, generateGraph } from '../../fuzz/generateGraph.ts';
 import { feedsOf, type Input, requestTo } from '../../fuzz/graphs.ts';
+import type { Answer } from '../../helpers/hosts.ts';
 import { CULPRIT, culpritModel, lookupModel } from '../../helpers/onnxModels.ts';
-import { type Answer, type GpuWorker, PROVIDER, removeModels, startGpuWorker, writeModels } from './gpuWorker.ts';
+import { type GpuWorker, PROVIDER, removeModels, startGpuWorker, writeModels } from './gpuWorker.ts';
 
 const REPOSITORY = fileURLToPath(new URL('../../../', import.meta.url));
 const GENERATED = 20;
