@@ -70,8 +70,8 @@ async function scorePart(
     const asked = event;
     const answer = await tried(() => calls.score(asked), calls, signal).catch((error: unknown) => {
       if (signal.aborted || isPermanent(error)) throw error;
-      const skip = { ...{ bucket, folder, part }, error: described(error), entered: new Date().toISOString() };
-      return tried(() => calls.score({ action: 'skip', ...skip }), calls, signal);
+      const call = { ...asked, error: described(error) };
+      return tried(() => calls.score({ action: 'skip', call }), calls, signal);
     });
     // Both actions return a ScoreEvent.
     event = answer as ScoreEvent;

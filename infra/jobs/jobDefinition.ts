@@ -156,17 +156,7 @@ function statesOfPart(call: (functionArn: string, payload: Template) => object, 
       Next: 'More',
     },
     Skip: {
-      ...call(scoreFunctionArn, {
-        Payload: {
-          action: 'skip',
-          'bucket.$': '$.bucket',
-          'folder.$': '$.folder',
-          'part.$': '$.part',
-          'error.$': '$.error',
-          // This stays the same if the call is retried.
-          'entered.$': '$$.State.EnteredTime',
-        },
-      }),
+      ...call(scoreFunctionArn, { Payload: { action: 'skip', 'call.$': '$' } }),
       OutputPath: '$.Payload',
       Next: 'More',
     },

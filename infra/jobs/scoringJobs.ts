@@ -33,7 +33,7 @@ import type { JobSettings } from './jobOptions.ts';
 const CONTROL_MEMORY_MB = 1769;
 
 /** Files of a job that are deleted when it is resumed or restarted: the reasons of its end, and earlier plans. */
-const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
+const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'resume-*.jsonl'];
 
 /** Maximum time that Step Functions can reuse a data key before it calls KMS again. */
 const KEY_REUSE = Duration.minutes(15);

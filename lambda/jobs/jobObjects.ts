@@ -62,15 +62,6 @@ export function failedKey(folder: string, part: number, piece: number): string {
   return `${failedKeys(folder)}${place(part, piece)}.json`;
 }
 
-/** Returns the prefix of the notes about pieces that calls died of. */
-export function suspectKeys(folder: string): string {
-  return `${folder}suspects/`;
-}
-
-export function suspectKey(folder: string, part: number, piece: number): string {
-  return `${suspectKeys(folder)}${place(part, piece)}.json`;
-}
-
 export function headKey(folder: string): string {
   return `${folder}job.json`;
 }

@@ -20,7 +20,6 @@ import {
   readParts,
   reportKeys,
   resumedPlanKeys,
-  suspectKeys,
 } from './jobObjects.ts';
 import {
   type InputColumns,
@@ -488,7 +487,7 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
 /** Removes the objects that ended a job or its pieces, and the plans of its resumed runs. */
 async function removeEnd(storage: JobStorage, folder: string): Promise<void> {
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
-  for (const those of [suspectKeys, failedKeys, resumedPlanKeys]) {
+  for (const those of [failedKeys, resumedPlanKeys]) {
     for await (const { key } of storage.list(those(folder))) await storage.remove(key);
   }
 }

@@ -6,16 +6,7 @@ import type { TimeLimit } from '../core/record.ts';
 import type { Scorer } from '../scorer/scorer.ts';
 import { noteFailure } from './finishJob.ts';
 import type { JobStorage } from './jobFiles.ts';
-import {
-  cancelWatch,
-  failedKey,
-  type Place,
-  parseObject,
-  placeIn,
-  readHead,
-  reportKey,
-  suspectKey,
-} from './jobObjects.ts';
+import { cancelWatch, failedKey, type Place, parseObject, placeIn, readHead, reportKey } from './jobObjects.ts';
 import {
   type FailedPiece,
   type JobHead,
@@ -50,6 +41,11 @@ export type JobEvent = PlanEvent | ScoreEvent | SkipEvent;
 type CallTime = { readonly getRemainingTimeInMillis: () => number };
 export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanAnswer | ScoreEvent>;
 
+function placeOf(event: JobEvent): Pick<ScoreEvent, 'bucket' | 'folder'> {
+  if (event.action === 'plan') return event.start;
+  return event.action === 'skip' ? event.call : event;
+}
+
 /** Creates the handler of the function with the models. It plans jobs, scores parts and skips pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
   const { scorer, partBytes, pieceBytes, observer } = deps;
@@ -62,10 +58,11 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
       const hasTime = (): boolean => context.getRemainingTimeInMillis() > totalMs * READING_SHARE;
       return planJob(event, { storage, models: scorer, partBytes, pieceBytes, hasTime, now: Date.now });
     }
-    const storage = deps.storage(event.bucket);
-    const head = await readHead(storage, event.folder);
-    if (head === undefined) throw new Error(`${event.folder}: expected a job that was planned, got no plan`);
-    if (event.action === 'skip') return skipPiece(event, storage, head);
+    const { bucket, folder } = placeOf(event);
+    const storage = deps.storage(bucket);
+    const head = await readHead(storage, folder);
+    if (head === undefined) throw new Error(`${folder}: expected a job that was planned, got no plan`);
+    if (event.action === 'skip') return skipPiece(event.call, storage, head);
     const reader = openReader(storage, head, event, deps.maxLineBytes);
     const time = { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
     // Requests without a model mean the job's model and version.
@@ -76,7 +73,7 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
     try {
       return await answer(event, context);
     } catch (error) {
-      const { bucket, folder } = event.action === 'plan' ? event.start : event;
+      const { bucket, folder } = placeOf(event);
       await noteFailure(deps.storage(bucket), folder, error);
       throw error;
     }
@@ -418,21 +415,23 @@ async function scoreStep(
   return results;
 }
 
-/** Input of a call after others of its part have ended without an answer. */
-interface SkipEvent extends Omit<ScoreEvent, 'action' | 'next'> {
+/** Input of a call after another has ended without an answer, several times. */
+interface SkipEvent {
   readonly action: 'skip';
+  readonly call: DeadCall;
+}
+
+interface DeadCall extends ScoreEvent {
   /** Error as Step Functions reports it. */
   readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
-  /** Time at which the state machine entered this state. A repeated call has the same time. */
-  readonly entered: string;
 }
 
 /**
  * Handles a piece that calls have died of: the first one that has no report and was not given up. The next call reads
- * it alone. If calls die again, the piece is reported as failed and the job continues after it.
+ * it alone. If that one dies of it too, the piece is reported as failed and the job continues after it.
  */
 export async function skipPiece(
-  { bucket, folder, part, error, entered }: SkipEvent,
+  { bucket, folder, part, next: asked, error }: DeadCall,
   storage: JobStorage,
   { pieceBytes }: JobHead,
 ): Promise<ScoreEvent> {
@@ -440,6 +439,7 @@ export async function skipPiece(
   const count = piecesOf(part, pieceBytes);
   const piece = await firstOpen(storage, folder, part, count);
   if (piece === undefined) return goOn;
+  if (asked?.isSuspect !== true || asked.piece !== piece) return { ...goOn, next: { piece, isSuspect: true } };
   const failed: FailedPiece = {
     part: part.part,
     piece,
@@ -447,13 +447,6 @@ export async function skipPiece(
     code: error?.Error ?? 'unknown',
     error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MAX_CHARACTERS),
   };
-  const key = suspectKey(folder, part.part, piece);
-  const suspect = JSON.stringify({ ...failed, entered });
-  const known = await storage.get(key);
-  if (known === undefined || known === suspect) {
-    await storage.put(key, suspect);
-    return { ...goOn, next: { piece, isSuspect: true } };
-  }
   await storage.put(failedKey(folder, part.part, piece), JSON.stringify(failed));
   const following = wantedFrom(part, piece + 1);
   return Number.isFinite(following) && following < (count ?? Number.POSITIVE_INFINITY)

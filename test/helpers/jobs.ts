@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -161,11 +161,10 @@ async function callOrSkip(event: ScoreEvent, options: JobOptions): Promise<Score
   const head = await readHead(options.storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
   const error = { Error: 'Runtime.ExitError', Cause: 'the process ended' };
-  const { next: _, ...place } = event;
-  const skip = { ...place, action: 'skip', error, entered: randomUUID() } as const;
+  const call = { ...event, error };
   // Its first answer is lost.
-  await skipPiece(skip, options.storage, head);
-  return skipPiece(skip, options.storage, head);
+  await skipPiece(call, options.storage, head);
+  return skipPiece(call, options.storage, head);
 }
 
 /** Stands for the end of the process: nothing of the call is done after it is thrown. */

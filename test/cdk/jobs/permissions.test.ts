@@ -28,7 +28,6 @@ describe('with jobs, and nothing else', () => {
         's3:DeleteObject <JobsBucket>/out/*/failure.json',
         's3:DeleteObject <JobsBucket>/out/*/manifest.json',
         's3:DeleteObject <JobsBucket>/out/*/resume-*.jsonl',
-        's3:DeleteObject <JobsBucket>/out/*/suspects/*',
         `s3:GetObject ${IN}`,
         `s3:GetObject ${OUT}`,
         ...LISTS,

@@ -1,5 +1,4 @@
 import { fork } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
@@ -79,9 +78,8 @@ describe('a job with rows that end the process', () => {
     do {
       const answer = await calls.call<ScoreEvent>(event);
       const error = { Error: 'Runtime.ExitError', Cause: 'the process ended' };
-      const { next: _, ...rest } = event;
       if (answer === undefined) {
-        const skip = { ...rest, action: 'skip', error, entered: randomUUID() } as const;
+        const skip = { action: 'skip', call: { ...event, error } } as const;
         // Its first answer is lost.
         await calls.call<ScoreEvent>(skip);
         event = (await calls.call<ScoreEvent>(skip)) as ScoreEvent;

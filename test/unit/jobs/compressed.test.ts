@@ -2,7 +2,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { finishJob } from '../../../lambda/jobs/finishJob.ts';
 import { failedKey, planKey, readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import type { Part } from '../../../lambda/jobs/jobTypes.ts';
+import type { Next, Part } from '../../../lambda/jobs/jobTypes.ts';
 import { planJob } from '../../../lambda/jobs/planJob.ts';
 import { skipPiece } from '../../../lambda/jobs/scorePart.ts';
 import { callScore, FOLDER, jobOf, manifestIn, planOf, rowsOf, runJob, startOf } from '../../helpers/jobs.ts';
@@ -97,17 +97,18 @@ describe('compressed text', () => {
   it('has no piece behind its last one, whatever calls die of after its report', async () => {
     const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), SIZES);
     await runJob(job);
-    const skip = async (part: Part, entered: string) => {
+    const skip = async (part: Part, next?: Next) => {
       const head = await readHead(job.storage, FOLDER);
       if (head === undefined) throw new Error('expected a plan');
-      const place = { action: 'skip', bucket: 'bucket', folder: FOLDER, part } as const;
-      return (await skipPiece({ ...place, entered }, job.storage, head)).next;
+      const call = { action: 'score', bucket: 'bucket', folder: FOLDER, part, next } as const;
+      return (await skipPiece(call, job.storage, head)).next;
     };
     const pieces = [...job.storage.objects.keys()].filter((key) => key.includes('/reports/')).length;
     const [whole] = (await readParts(job.storage, planKey(FOLDER, 1))) as [Part];
     const resumed = { ...whole, except: [pieces - 1] };
     for (const part of [whole, resumed]) {
-      for (const entered of ['first', 'second']) expect(await skip(part, entered)).toBeUndefined();
+      for (const next of [undefined, { piece: pieces - 1, isSuspect: true } as const])
+        expect(await skip(part, next)).toBeUndefined();
     }
     // As an earlier version has left one.
     const phantom = { part: 0, piece: pieces, code: 'Lambda.Unknown', error: 'died' };

@@ -14,6 +14,7 @@ interface Call {
   readonly part?: { readonly part: number };
   readonly next?: unknown;
   readonly start?: unknown;
+  readonly call?: object;
 }
 
 /** What the functions answer where nothing goes wrong: each part in one call. */
@@ -83,18 +84,19 @@ describe('a job on the local stack', () => {
       if (isScoring(call) && skips === 0) throw named('Runtime.ExitError', 'signal: killed');
       if (call.action !== 'skip') return wellAnswered(call);
       if (skips++ === 0) throw new Error('its answer was lost');
-      return { ...call, action: 'score', next: { piece: 1 } };
+      return { ...call.call, next: { piece: 1 } };
     });
     expect(ended.status).toBe('SUCCEEDED');
     expect(actions).toEqual(['plan', 'score', 'score', 'score', 'skip', 'skip', 'score', 'finish']);
     expect(calls[4]).toMatchObject({
-      ...{ bucket: 'files', folder: 'out/a1/', part: { part: 0 } },
-      error: {
-        Error: 'Runtime.ExitError',
-        Cause: JSON.stringify({ errorType: 'Runtime.ExitError', errorMessage: 'signal: killed' }),
+      call: {
+        ...{ action: 'score', bucket: 'files', folder: 'out/a1/', part: { part: 0 } },
+        error: {
+          Error: 'Runtime.ExitError',
+          Cause: JSON.stringify({ errorType: 'Runtime.ExitError', errorMessage: 'signal: killed' }),
+        },
       },
     });
-    // A call that is made again is known by its time.
     expect(calls[5]).toEqual(calls[4]);
     expect(calls[6]?.next).toEqual({ piece: 1 });
   });
