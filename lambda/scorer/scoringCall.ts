@@ -261,7 +261,6 @@ export class ScoringCall {
     const { signal } = this.#time;
     const indexOf = (at: number): number => some[at]?.[0] as number;
     const taking = new Set<Promise<void>>();
-    let isOver = false;
     const call = child.score({
       bodies: some.map(([, body]) => body),
       remainingMs: this.#time.remainingMs(),
@@ -275,7 +274,6 @@ export class ScoringCall {
       signal,
       readPayload: (pointer, how) => payloads?.read(pointer, how) ?? Promise.resolve(NO_BUCKET),
       async take(replies) {
-        if (isOver) return;
         const taken = take(replies.map((reply) => ({ ...reply, of: indexOf(reply.of) })));
         taking.add(taken);
         await taken;
@@ -291,7 +289,6 @@ export class ScoringCall {
     });
     await waitOrAbort(lost, signal, GRACE_MS);
     signal.removeEventListener('abort', onAbort);
-    isOver = true;
     await Promise.all(taking);
     if (loss === undefined) return undefined;
     note(child, loss);

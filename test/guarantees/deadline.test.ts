@@ -17,6 +17,25 @@ describe('4. A run starts only if it is expected to finish', () => {
     expect(host.printed()).toContain('"DEADLINE"');
   });
 
+  it('the function hands back what a store does not take in time, before its own time is over', async () => {
+    const host = await hosts.start('the function', {
+      models: LOOKUP,
+      timeoutSeconds: 4,
+      environment: { BATCHSCORE_DEADLINE_MARGIN_MS: '2000' },
+    });
+    const pid = host.pid();
+    let silenced = 0;
+    hosts.intercept(({ operation, queue }) =>
+      operation === 'SendMessageBatch' && queue === host.results && silenced++ === 0 ? 'silence' : undefined,
+    );
+    const ids = host.send([lookup(0), lookup(1)]);
+    await host.become('deleted', ids);
+
+    expect(host.receives(ids)).toEqual([2, 2]);
+    expect(host.pid()).toBe(pid);
+    expect(host.printed()).toContain('"WRITE_FAILED"');
+  });
+
   it.each(HOSTS)(
     '%s ends a run that does not end, answers the others meanwhile, and the message with an error',
     async (name) => {

@@ -131,12 +131,17 @@ export async function startHandler(
   const nextMessage = () => Promise.race([once(child, 'message'), died]);
   await nextMessage();
   freeze();
-  /** @throws Error of the name that the handler's has, or with what was printed before the process ended */
+  /**
+   * Calls the entry. A call that outlasts its time ends the process, as Lambda does.
+   *
+   * @throws Error of the name that the handler's has, or with what was printed before the process ended
+   */
   const call = async (event: unknown, timeoutMs: number, traceHeader?: string): Promise<unknown> => {
     thaw();
     // Where the process has gone, that is told below.
     child.send({ event, timeoutMs, traceHeader } satisfies Invoking, () => {});
-    const [answer]: Invoked[] = await nextMessage();
+    const overdue = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
+    const [answer]: Invoked[] = await nextMessage().finally(() => clearTimeout(overdue));
     freeze();
     if (answer === undefined || 'response' in answer) return answer?.response;
     throw Object.assign(new Error(answer.errorMessage), { name: answer.errorType });

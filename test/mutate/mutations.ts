@@ -124,11 +124,11 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   // Survives: a late reply is at worst a result that is written twice, which docs/guarantees.md allows.
   m(
-    'replies of a call that is over are written',
-    'lambda/scorer/scoringCall.ts',
-    'if (isOver) return;\n        const taken',
-    'const taken',
-    CULPRITS,
+    'an invocation scores until its deadline, and has no time to hand back',
+    'lambda/hosts/createHandler.ts',
+    'Math.max(0, context.getRemainingTimeInMillis() - leftMs)',
+    'Math.max(0, context.getRemainingTimeInMillis())',
+    ['guarantees/deadline.test.ts', ...HOSTS],
   ),
   // Conviction
   m(

@@ -145,6 +145,23 @@ describe('what comes while a worker drains', () => {
   });
 });
 
+describe('what fails for now while a worker drains', () => {
+  it('comes back after its open polls, which would receive it', async () => {
+    const { start, requestQueueUrl, openPolls, messages } = await deployed({
+      models: { ...LOOKUP, ...SLOW },
+      environment: { BATCHSCORE_STOP_SECONDS: '8' },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    server.send(requestQueueUrl, [slow(500, true)]);
+    await until(() => server.counts(requestQueueUrl).inFlight === 1 && openPolls() === 1);
+    worker.send('SIGTERM');
+
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    expect(messages()).toMatchObject([{ receives: 1 }]);
+  });
+});
+
 describe('a poll that does not return', () => {
   it('is given up when the time to drain is over: the worker still hands back what it holds, and ends with 0', async () => {
     const { start, requestQueueUrl, openPolls, messages } = await deployed({
