@@ -33,6 +33,8 @@ export interface RowProof {
   readonly why: string;
   /** Node and reason if the padded length enters the data as a number. */
   readonly byLength?: string | undefined;
+  /** Axis of the rows by output, if it is not the declared one. */
+  readonly batchAxis?: Readonly<Record<string, number>> | undefined;
 }
 
 interface Contract extends Pick<Model, 'inputs' | 'outputs' | 'ragged'> {
@@ -45,7 +47,8 @@ export function proveRows(graph: ModelGraph, model: Contract): RowProof {
   const proof = proveAt('small', graph, model);
   if (proof.verdict === 'independent') return proof;
   const atLargeSizes = proveAt('large', graph, model);
-  return atLargeSizes.verdict === 'independent' ? atLargeSizes : proof;
+  // Small images and short sounds may not reach the end of the graph.
+  return proof.verdict === 'unknown' || atLargeSizes.verdict === 'independent' ? atLargeSizes : proof;
 }
 
 function proveAt(scale: Scale, graph: ModelGraph, model: Contract): RowProof {
@@ -56,7 +59,8 @@ function proveAt(scale: Scale, graph: ModelGraph, model: Contract): RowProof {
   } catch (error) {
     if (!(error instanceof Stop)) throw error;
     const why = `${walk.at}: ${error.message}`;
-    return { verdict: error.verdict, operator: walk.operator, why, byLength: walk.byLength };
+    const { operator, byLength, batchAxis } = walk;
+    return { verdict: error.verdict, operator, why, byLength, batchAxis };
   }
 }
 
@@ -90,6 +94,7 @@ class Walk {
   /** Current node, or the name of an output. */
   #looked: GraphNode | string = '';
   byLength: string | undefined;
+  batchAxis: Record<string, number> | undefined;
 
   constructor(graph: ModelGraph, model: Contract, scale: Scale) {
     this.#graph = graph;
@@ -130,8 +135,10 @@ class Walk {
       if (traced.padding !== undefined) throw new Stop('mixes', 'its rows decide how wide it is');
       if (!hasRows(traced)) throw new Stop('unknown', 'it has no row for each row of the inputs');
       const rows = traced.shape?.[traced.axis];
-      if (traced.axis !== batchAxis)
+      if (traced.axis !== batchAxis) {
+        this.batchAxis = { [name]: traced.axis };
         throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
+      }
       if (rows !== undefined && !isEqual(rows, ROWS))
         throw new Stop('mixes', 'it has another number of rows than the inputs');
       if (!isEqual(seriesOf(traced), ONE)) throw new Stop('mixes', 'its rows are in another order');
@@ -182,6 +189,8 @@ class Walk {
       if (name === '') continue;
       if (traced === undefined) throw new Stop('unknown', `output ${index} is not followed`);
       refuseOwnShape(traced);
+      if (traced.shape?.some((size) => size.some((length) => length < 0)))
+        throw new Stop('unknown', 'it does not run at the sizes that were tried');
       // Places are indexes. If they enter the data, rows mix.
       if (traced.byLength && hasRows(traced) && traced.kind !== 'places') this.byLength ??= this.at;
       scope.set(name, traced);
@@ -230,6 +239,7 @@ class Walk {
         const inner = new Scope(scope);
         for (const [index, traced] of given.entries()) inner.set(graph.inputs[index] ?? '', traced);
         this.#followGraph(graph, inner, opsets, graph.outputs);
+        this.#looked = node;
         return graph.outputs.map((name) => inner.get(name) ?? same());
       },
     };

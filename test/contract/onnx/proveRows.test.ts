@@ -867,6 +867,22 @@ describe('a graph', () => {
       }),
     ],
     [
+      'a branch for sounds of one size, longer than some that are imagined',
+      {
+        ...amidst(
+          'k = Conv x w(1,1,100) kernel_shape=[100]; t = Shape k start=2; is = Equal t [1]; c = Squeeze is',
+          ['If', 'c'],
+          {
+            then_branch: body('', 'a F[N,1]', 'a = Squeeze k [2]'),
+            else_branch: body('', 'b F[N,1,time]', 'b = Identity k'),
+          },
+          'u = Unsqueeze z [0]; s = Softmax u axis=1; y = Squeeze s [0]',
+          'F[N,1,length]',
+        ),
+        why: "If 'z': its branches treat rows differently",
+      },
+    ],
+    [
       'an output without rows',
       mixed("output 'y': it has no row for each row", 'y = Identity w(4)', 'F[N,4]', 'FP32[4]'),
     ],
