@@ -179,6 +179,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Normalisation of layers': [
     apart('y = LayerNormalization x w(4)'),
     mixed("LayerNormalization 'y': it works along axis 0", 'y = LayerNormalization x w(1) axis=0'),
+    mixed("'y': a constant of 5 rows meets the rows", 'y = LayerNormalization x w(4) w(5,4)'),
   ],
   'Normalisation of batches': [
     apart(`y = BatchNormalization x ${NORMAL}`),
@@ -896,12 +897,13 @@ describe('a graph', () => {
     });
   });
 
-  it('of an old operator set has a softmax over an axis and all behind it', async () => {
+  it('of an old operator set has a softmax over an axis and all behind it, and trains if it gives statistics', async () => {
     const old = (text: string, x?: string) => {
       const one = mixed('', text, x);
       return proofOf({ ...one, bytes: withOpset(one.bytes, '', 11) });
     };
     expect(await old('y = Softmax x axis=1', CUBE)).toMatchObject({ verdict: 'independent' });
+    expect(await old(`y,m,v,n,w = BatchNormalization x ${NORMAL}`)).toMatchObject({ verdict: 'mixes' });
     const turned = 't = Transpose x perm=[1,0,2]; s = Softmax t axis=0; y = Transpose s perm=[1,0,2]';
     expect(await old(turned, CUBE)).toMatchObject({ verdict: 'mixes', why: expect.stringContaining("Softmax 's'") });
   });
