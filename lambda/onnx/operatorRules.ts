@@ -230,7 +230,7 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 );
 
 /** Domains of the operators in the table. All others are custom. */
-const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'com.ms.internal.nhwc', 'ai.onnx.preview']);
+const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'ai.onnx.preview']);
 
 /** Operators whose rules check how sizes and places depend on the batch. */
 const TAKES_SIZES = new Set(

@@ -123,8 +123,6 @@ export interface Traced {
   readonly bounds?: Bounds | undefined;
   /** Elements of row n are n · `step` plus a number between the two offsets. */
   readonly place?: { readonly step: Size; readonly offset: Bounds } | undefined;
-  /** True if every element is false, like the mask of indexes below 0. */
-  readonly isNever?: boolean | undefined;
   /** Word that pads rows along the last axis. */
   readonly padding?: string | undefined;
   /** True if the last axis has indexes that begin with the row's own place. */

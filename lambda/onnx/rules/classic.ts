@@ -1,17 +1,5 @@
-import {
-  constantSize,
-  hasRows,
-  meet,
-  mixes,
-  ONE,
-  productOf,
-  type Size,
-  shapeOf,
-  sizeAt,
-  sizes,
-  type Traced,
-} from '../traced.ts';
-import { reshaped } from './shapes.ts';
+import { constantSize, hasRows, meet, mixes, ONE, productOf, type Size, shapeOf, type Traced } from '../traced.ts';
+import { joinedAlong, reshaped } from './shapes.ts';
 import { givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
 
 /* Rules of ai.onnx.ml operators, which have rows on axis 0. */
@@ -66,14 +54,9 @@ export const extracted: Rule = (step) => {
 };
 
 export const joined: Rule = (step) => {
-  const inputs = givenOf(step);
-  if (inputs.some((input) => hasRows(input) && shapeOf(input).length === 1))
+  if (givenOf(step).some((input) => shapeOf(input).length !== 2))
     mixes('it may take a vector of rows for the features of one');
-  const met = meet(inputs);
-  if (met.axis > 0) mixes('it joins along the rows');
-  const widths = inputs.map((input) => (shapeOf(input).length > 1 ? sizeAt(input, 1) : ONE));
-  const [rows = ONE] = shapeOf(inputs[0] as Traced);
-  return { ...met, shape: [rows, sizes((...all) => all.reduce((sum, one) => sum + one, 0), ...widths)] };
+  return joinedAlong(1, givenOf(step));
 };
 
 export const encodedCategories: Rule = (step) => {

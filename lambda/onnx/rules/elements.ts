@@ -4,7 +4,6 @@ import {
   type Bounds,
   blur,
   boundsOf,
-  broadcast,
   constantOf,
   fewOf,
   hasRows,
@@ -73,19 +72,11 @@ function isCertain(operator: string, given: readonly Size[]): boolean {
 
 export const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
-  const [first, , third] = inputs;
-  // Indexes below 0 are wrapped, and a place is never below 0.
-  const isOfThird = step.node.operator === 'Where' && first?.isNever && third?.place;
-  if (isOfThird && isSameShape(broadcast(inputs.map(shapeOf)), shapeOf(third))) return third;
   const { shape, ...met } = meetBroadcast(inputs);
   // A power has the type of its base.
   const isReal = (step.node.operator === 'Pow' ? inputs.slice(0, 1) : inputs).some((input) => input.isReal);
   return { ...met, shape, isReal, entries: entriesOf(step, inputs, shape, isReal), ...placeOf(step, inputs) };
 };
-
-function isSameShape(one: readonly Size[], other: readonly Size[]): boolean {
-  return one.length === other.length && one.every((size, axis) => isEqual(size, other[axis] as Size));
-}
 
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = fewOf(shape);
@@ -103,19 +94,13 @@ function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Si
 }
 
 /** Follows sums and products of places in the batch, sizes and ranges. Exporters compute indexes from them. */
-function placeOf(
-  { node: { operator } }: Step,
-  inputs: readonly Traced[],
-): Pick<Traced, 'bounds' | 'place' | 'isNever'> {
+function placeOf({ node: { operator } }: Step, inputs: readonly Traced[]): Pick<Traced, 'bounds' | 'place'> {
   const [first, second] = inputs;
   if (first === undefined) return {};
   if (operator === 'Identity') return { bounds: first.bounds, place: first.place };
   const [ofFirst, ofSecond] = [boundsOf(first), second && boundsOf(second)];
   const [place, other] = first.place === undefined ? [second?.place, ofFirst] : [first.place, ofSecond];
   if (other === undefined) return {};
-  if (operator === 'Less' && place !== undefined && place === first.place) {
-    return { isNever: isAtLeast0(place.offset[0]) && (constantOf(other[1]) ?? 1) <= 0 };
-  }
   const isProduct = operator === 'Mul';
   if (!isProduct && operator !== 'Add') return {};
   const combine = ARITHMETIC[operator] as (...values: number[]) => number;
@@ -152,8 +137,8 @@ export const cast: Rule = (step) => {
   const to = step.node.int('to');
   const isReal = to === undefined ? step.inputs[1]?.isReal === true : REAL_TYPES.has(to);
   const isCut = !isReal && data.isReal === true;
-  if (to === BOOLEAN) return { ...plain(data), isReal, isNever: data.isNever, entries: truthOf(data) };
-  if (to === undefined || !WIDE_TYPES.has(to)) return { ...plain(data), isReal, isNever: data.isNever };
+  if (to === BOOLEAN) return { ...plain(data), isReal, entries: truthOf(data) };
+  if (to === undefined || !WIDE_TYPES.has(to)) return { ...plain(data), isReal };
   if (!isCut) return { ...data, isReal };
   const { bounds, entries, place } = data;
   const isWhole = place !== undefined && [place.step, ...place.offset].flat().every(Number.isInteger);

@@ -21,22 +21,10 @@ import { followSizes, fromAxis, inputAt, plain, type Rule, rowsFirst, type Step 
 export const image =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
-    const isLast = step.node.int('channels_last', 0) === 1 || step.node.domain === 'com.ms.internal.nhwc';
-    const made = rowsFirst(isLast ? channelsLast(shapeOfResult) : shapeOfResult)(step) as Traced;
+    if (step.node.int('channels_last', 0) === 1) unknown('it has the channels last');
+    const made = rowsFirst(shapeOfResult)(step) as Traced;
     // Indexes of a pool count through all rows.
     return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
-  };
-
-/** Returns the shape of a result whose channels, like those of the data, are on the last axis. */
-const channelsLast =
-  (shapeOfResult: (step: Step, data: Traced) => readonly Size[]) =>
-  (step: Step, data: Traced): Size[] => {
-    const [rows = ONE, ...others] = shapeOf(data);
-    const [, channels = ONE, ...spatial] = shapeOfResult(step, {
-      ...data,
-      shape: [rows, ...others.slice(-1), ...others.slice(0, -1)],
-    });
-    return [rows, ...spatial, channels];
   };
 
 interface Window {
@@ -106,16 +94,9 @@ export const resized: Rule = (step) => {
   return { ...plain(data), shape: result };
 };
 
-export const blocks: Rule = (step) => {
-  const by = step.node.int('blocksize', 1);
-  const isToSpace = step.node.operator === 'DepthToSpace';
-  return rowsFirst((_, data) => {
-    const [rows = ONE, channels = ONE, height = ONE, width = ONE] = shapeOf(data);
-    const scaled = (size: Size, factor: number): Size => sizes((one) => one * factor, size);
-    const [depth, space] = isToSpace ? [1 / by ** 2, by] : [by ** 2, 1 / by];
-    return [rows, scaled(channels, depth), scaled(height, space), scaled(width, space)];
-  })(step);
-};
+export const blocks: Rule = rowsFirst(({ open }, data) =>
+  shapeOf(data).map((size, axis) => (axis === 0 ? size : open())),
+);
 
 export const batchNormalised: Rule = (step) => {
   const { node, opset } = step;

@@ -54,8 +54,6 @@ export const gather: Rule = (step) => {
   }
   if (axis === data.axis) {
     if (isWithinRow(data, indices)) return { ...plain(data), axis: indices.axis + axis, shape };
-    if (data.kind === 'equal' && isRowByRow(data) && !hasRows(indices))
-      return { kind: 'same', axis: -1, byLength: data.byLength, shape };
     mixes('it takes rows by their places');
   }
   if (hasRows(indices)) mixes('each row looks up in all rows');

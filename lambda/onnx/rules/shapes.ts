@@ -9,7 +9,6 @@ import {
   isEqual,
   isMultipleOfRows,
   isOwnPlace,
-  isRowByRow,
   meet,
   mixes,
   ONE,
@@ -100,7 +99,7 @@ export function reshaped(data: Traced, shape: readonly Size[]): Traced {
     const place = isEqual(size, sizeAt(data, data.axis)) ? data.place : undefined;
     const isAsWide = isEqual(shape.at(-1) ?? ONE, shapeOf(data).at(-1) ?? ONE);
     if (data.padding !== undefined && !isAsWide) mixes('its rows decide how wide its input is');
-    return { ...plain(data), axis, series, shape, place, isNever: data.isNever, padding: data.padding };
+    return { ...plain(data), axis, series, shape, place, padding: data.padding };
   }
   return mixes('its new shape does not keep rows apart');
 }
@@ -257,7 +256,7 @@ export const slice: Rule = (step) => {
     const isFollowed = start !== undefined && end !== undefined && by !== undefined;
     const taken = isFollowed ? sizes(takenBy, size, start, end, by) : step.open();
     const isWhole = isFollowed && isEqual(taken, size) && constantOf(by) === 1;
-    if (hasRows(data) && axis === data.axis && !isWhole) return takenRows(data, shape, axis, taken);
+    if (hasRows(data) && axis === data.axis && !isWhole) mixes('it takes rows by their places');
     if (!isWhole && [start, end, by].some((one) => one !== undefined && variesWithRows(one)))
       mixes('the number of rows decides what it takes');
     result[axis] = isWhole ? size : taken;
@@ -287,14 +286,6 @@ function slicedEntries(
   const blocks = Array.from({ length: entries.length / width }, (_, at) => entries.slice(at * width, (at + 1) * width));
   if (by === 1) return blocks.slice(start, end).flat();
   return by === -1 && start === -1 && end < -blocks.length ? blocks.toReversed().flat() : undefined;
-}
-
-/** Takes some rows by their places. Equal rows stay equal. */
-function takenRows(data: Traced, shape: readonly Size[], axis: number, taken: Size): Traced {
-  if (data.kind !== 'equal' || !isRowByRow(data)) mixes('it takes rows by their places');
-  if (!variesWithRows(taken))
-    return { kind: 'same', axis: -1, byLength: data.byLength, shape: withSizeAt(shape, axis, taken) };
-  return { ...plain(data), shape: withSizeAt(shape, axis, taken) };
 }
 
 export const split: Rule = (step) => {
@@ -331,13 +322,18 @@ export const split: Rule = (step) => {
 export const quantisedConcat: Rule = (step) => {
   const joined = [...step.inputs.keys()].filter((index) => index >= 2 && index % 3 === 2);
   refuseOthers(step, joined);
-  return concat({ ...step, inputs: joined.map((index) => step.inputs[index]) });
+  return joinedAlong(
+    step.node.int('axis', 0),
+    joined.map((index) => inputAt(step, index)),
+  );
 };
 
-export const concat: Rule = (step) => {
-  const inputs = givenOf(step);
+export const concat: Rule = (step) => joinedAlong(step.node.int('axis', 0), givenOf(step));
+
+/** Joins tensors along an axis. */
+export function joinedAlong(along: number, inputs: readonly Traced[]): Traced {
   const rank = shapeOf(inputs[0] as Traced).length;
-  const axis = axisOf(step.node.int('axis', 0), rank);
+  const axis = axisOf(along, rank);
   const shape = shapeOf(inputs[0] as Traced).map((size, at) => {
     const all = inputs.map((input) => sizeAt(input, at));
     return at === axis
@@ -373,7 +369,7 @@ export const concat: Rule = (step) => {
     shape: met.axis < 0 ? shape : withSizeAt(shape, met.axis, sizeAt(inputs.find(hasRows) as Traced, met.axis)),
     isTuple: leads,
   };
-};
+}
 
 export const pad: Rule = (step) => {
   const data = inputAt(step, 0);

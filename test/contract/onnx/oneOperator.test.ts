@@ -89,6 +89,9 @@ const OPERATORS: Readonly<Record<string, readonly string[]>> = {
     'y = Resize t - {[1.0,1.0,2.0]|[2.0,1.0,1.0]|[1.0,2.0,1.0]}',
     'y = Where {bool[1,0,1,0] t u|bool[1,0,1,0] t 0.0}',
     'y = MultiHeadAttention t t t num_heads=2',
+    'h = Reshape u [-1,3,2,2]; g = Transpose h perm=[0,2,1,3]; e = Unsqueeze g [0]; p = Concat e e axis=0; {y,z,q|q,z,y} = Attention u w(4,12) w(12) - p num_heads=2',
+    'p = ReduceMax k [2] keepdims=0; y = RotaryEmbedding t p w(3,2) w(3,2)',
+    'p = ReduceMax k [2] keepdims=0; i = Cast p to=6; {y,m|m,y} = EmbedLayerNormalization i i w(3,4) w(3,4) w(3,4) w(4) w(4)',
     'y = ArrayFeatureExtractor t [1,0]',
     'y = OneHotEncoder k cats_int64s=[0,1,2] zeros=1',
     'n = Shape t {_|start=1|start=0 end=1|start=-1}; f = Cast n to=1; m = ReduceProd f keepdims=0; y = Mul t m',
@@ -103,7 +106,7 @@ const OPERATORS: Readonly<Record<string, readonly string[]>> = {
     'y = Softmax t {_|axis=0|axis=1}',
     'y = GatherND t k',
     'y = Gather t k {_|axis=1}',
-    'y = CDist {t t|t w(3,4)|w(3,4) t}',
+    'y = CDist {t t|t w(3,4)}',
     'y = {Normalizer|Imputer imputed_value_floats=[1.0]} t',
     'y = LinearRegressor t coefficients=[1.0,2.0,3.0,4.0]',
     'y = FeatureVectorizer {t u|t t|u u} inputdimensions=[4,4]',
@@ -156,7 +159,10 @@ function triedOf(row: string, text: string, perm: readonly number[], opset: numb
   const given = inputs.split('; ').filter((one) => !one.startsWith('j') || / k\b/.test(text));
   const made = model(given.join('; '), [{ name: 'y', type: {} }] as never, needed, constants);
   const bytes = changed(made, ({ opsetImport }) => {
-    for (const one of opsetImport) if (!one.domain) one.version = opset;
+    for (const one of opsetImport) {
+      if (!one.domain) one.version = opset;
+      if (one.domain === 'com.microsoft') one.version = 1;
+    }
   });
   return { text: `${whole}; opset ${opset}`, bytes, inputs: given.join('; ') };
 }

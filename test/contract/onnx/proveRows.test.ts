@@ -231,8 +231,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Pools of everything': [
     apart('y = GlobalAveragePool x', CUBE, 'F[N,2,1]'),
     apart(
-      `${QUANTISED}; p = QLinearGlobalAveragePool q 0.1 u8(128) 0.1 u8(128) channels_last=1; z = Reshape p [-1,4]; y = Cast z to=1`,
-      'F[N,3,2,4]',
+      `${QUANTISED}; p = QLinearGlobalAveragePool q 0.1 u8(128) 0.1 u8(128) channels_last=0; z = Reshape p [-1,4]; y = Cast z to=1`,
+      'F[N,4,3,2]',
       'F[N,4]',
     ),
     mixed(AXIS_0, onAxis1('GlobalMaxPool turned'), CUBE),
