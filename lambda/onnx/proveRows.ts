@@ -11,14 +11,12 @@ import {
   isEqual,
   isMultipleOfRows,
   lengthSize,
-  ONE,
   openSize,
   ROWS,
   type Scale,
   type Size,
   Stop,
   same,
-  seriesOf,
   type Traced,
   variesWithRows,
 } from './traced.ts';
@@ -141,7 +139,6 @@ class Walk {
       }
       if (rows !== undefined && !isEqual(rows, ROWS))
         throw new Stop('mixes', 'it has another number of rows than the inputs');
-      if (!isEqual(seriesOf(traced), ONE)) throw new Stop('mixes', 'its rows are in another order');
     }
   }
 

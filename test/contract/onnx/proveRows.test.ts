@@ -160,7 +160,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('q = QuantizeLinear x [0.1,0.2] u8[9,99] axis=1; y = DequantizeLinear q [0.1,0.2] u8[9,99] axis=1', CUBE),
     mixed("'y': a constant of 2 rows", 'y = QuantizeLinear x [0.1,0.2] u8[9,99] axis=0', CUBE, 'UINT8[N,2,4]'),
   ],
-  'Normalisation of text': [apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[N]')],
+  'Normalisation of text': [
+    apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[N]'),
+    mixed('its rows decide the shape', 'y = StringNormalizer x stopwords=[red] locale=C.UTF-8', 'BYTES[N]'),
+  ],
   'Quantised joins': [
     apart(
       `${QUANTISED}; j = QLinearConcat 0.1 u8(128) q 0.1 u8(128) q 0.2 u8(0) axis=1; y = Cast j to=1`,
