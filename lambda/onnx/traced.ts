@@ -52,13 +52,14 @@ export function sizes(combine: (...values: number[]) => number, ...given: readon
 const BATCHES = { ofRows: [1, 2, 3], ofOpen: [4], ofLength: [5] } as const;
 
 /**
- * Marks a result as unknown (NaN) in batches where it is equal although its inputs differ: a comparison or a limit may
- * have another result in other batches. NaN equals nothing, not even itself.
+ * Marks a result as unknown (NaN) in batches where it may follow another rule than in others: if its inputs differ in the
+ * number of rows, or if it is equal although they differ. A comparison or a limit may have another result in other
+ * batches. NaN equals nothing, not even itself.
  */
 export function blur(result: Size, given: readonly Size[]): Size {
   const lost = Object.values(BATCHES).filter(
     (batches) =>
-      batches.every((batch) => result[batch] === result[0]) &&
+      (batches === BATCHES.ofRows || batches.every((batch) => result[batch] === result[0])) &&
       given.some((size) => batches.some((batch) => size[batch] !== size[0])),
   );
   return result.map((value, batch) => (lost.flat().some((one) => one === batch) ? Number.NaN : value));
@@ -112,8 +113,6 @@ export interface Traced {
   readonly kind: Kind;
   /** Axis of `rows`, `equal` and `places`, or -1. */
   readonly axis: number;
-  /** Number of times that all rows are repeated on that axis, one series after another. @default 1; any for `equal` */
-  readonly series?: Size | undefined;
   /** Undefined if not even the number of axes is known. */
   readonly shape?: readonly Size[] | undefined;
   /** Values of a small tensor, row-major. */
@@ -174,9 +173,9 @@ export function fewOf(shape: readonly Size[]): number | undefined {
   return count !== undefined && count <= MAX_ENTRIES ? count : undefined;
 }
 
-/** Returns true if each row is one element of its axis, in the order of the batch. */
+/** Returns true if each row is one element of its axis. */
 export function isRowByRow(traced: Traced): boolean {
-  return hasRows(traced) && isEqual(sizeAt(traced, traced.axis), ROWS) && isEqual(seriesOf(traced), ONE);
+  return hasRows(traced) && isEqual(sizeAt(traced, traced.axis), ROWS);
 }
 
 /** Returns true for the place of a row in the batch itself. */
@@ -211,7 +210,6 @@ export function constantsOf(traced: Traced | undefined): number[] | undefined {
 export interface Met {
   readonly kind: Kind;
   readonly axis: number;
-  readonly series: Size | undefined;
   readonly byLength: boolean;
 }
 
@@ -226,11 +224,7 @@ export function meet(inputs: readonly Traced[], axes = inputs.map(({ axis }) => 
   const axis = axes[inputs.findIndex(hasRows)] ?? -1;
   if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis))
     mixes('its inputs have rows on different axes');
-  const [series, ...others] = inputs
-    .filter((input) => hasRows(input) && (input.kind !== 'equal' || input.series !== undefined))
-    .map(seriesOf);
-  if (others.some((other) => !isEqual(other, series as Size))) mixes('its inputs have rows in another order');
-  const met = { axis, series, byLength };
+  const met = { axis, byLength };
   if (kinds.has('rows')) {
     if (kinds.has('places')) mixes("a row's place in the batch enters the data");
     if (kinds.has('count')) mixes('the number of rows enters the data');
@@ -239,10 +233,6 @@ export function meet(inputs: readonly Traced[], axes = inputs.map(({ axis }) => 
   if (kinds.has('places') || (kinds.has('count') && kinds.has('equal'))) return { ...met, kind: 'places' };
   if (kinds.has('equal')) return { ...met, kind: 'equal' };
   return { ...met, kind: kinds.has('count') ? 'count' : 'same' };
-}
-
-export function seriesOf({ series = ONE }: Traced): Size {
-  return series;
 }
 
 export function broadcast(shapes: readonly (readonly Size[])[]): Size[] {

@@ -16,7 +16,6 @@ import {
   ROWS,
   type Size,
   same,
-  seriesOf,
   shapeOf,
   sizeAt,
   sizes,
@@ -90,16 +89,18 @@ export const reshape: Rule = (step) => {
 /** Reshapes a tensor. Rows stay on an axis that holds all of them and has the same number of elements before it. */
 export function reshaped(data: Traced, shape: readonly Size[]): Traced {
   if (!hasRows(data)) return { ...data, shape };
-  const before = productOf([...shapeOf(data).slice(0, data.axis), seriesOf(data)]);
+  const before = productOf(shapeOf(data).slice(0, data.axis));
   for (const [axis, size] of shape.entries()) {
     const series = quotient(before, productOf(shape.slice(0, axis)));
-    if (!series.every((count) => count >= 1 && Number.isInteger(count)) || !isMultipleOfRows(size)) continue;
-    if (!quotient(quotient(size, series), ROWS).every(Number.isInteger)) continue;
+    const rest = quotient(quotient(size, series), ROWS);
+    if (!isMultipleOfRows(size) || ![...series, ...rest].every((count) => count >= 1 && Number.isInteger(count)))
+      continue;
+    if (!isOne(series)) unknown('it puts all rows on an axis several times');
     // A row keeps its place if each row is one element of its axis.
     const place = isEqual(size, sizeAt(data, data.axis)) ? data.place : undefined;
     const isAsWide = isEqual(shape.at(-1) ?? ONE, shapeOf(data).at(-1) ?? ONE);
     if (data.padding !== undefined && !isAsWide) mixes('its rows decide how wide its input is');
-    return { ...plain(data), axis, series, shape, place, padding: data.padding };
+    return { ...plain(data), axis, shape, place, padding: data.padding };
   }
   return mixes('its new shape does not keep rows apart');
 }
@@ -165,9 +166,7 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
   if (own >= 0 || axes.length > 1) mixes('it repeats rows by the number of rows');
   if (!isMultipleOfRows(shape[other] as Size))
     unknown('a size is computed from the number of rows in a way that is not followed');
-  // If several rows are repeated together, each row gets all of them in order.
-  const series = constantOf(shapeOf(data)[other - shape.length + shapeOf(data).length] ?? ONE) === 1 ? undefined : ONE;
-  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, series, byLength: data.byLength, shape };
+  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, byLength: data.byLength, shape };
 }
 
 function entriesSpread({ entries }: Traced, shape: readonly Size[]): readonly Size[] | undefined {
@@ -181,10 +180,8 @@ export const tile: Rule = (step) => {
   const data = inputAt(step, 0);
   const repeats = inputAt(step, 1).entries ?? unknown('how often it repeats is not followed');
   const shape = shapeOf(data).map((size, axis) => sizes((a, b) => a * b, size, repeats[axis] ?? ONE));
-  const again = repeats[data.axis] ?? ONE;
-  const tiled = spread({ ...data, shape: shapeOf(data) }, shape);
-  if (!hasRows(data)) return tiled;
-  return { ...tiled, series: productOf([again, seriesOf(data)]), place: isOne(again) ? data.place : undefined };
+  if (hasRows(data) && !isOne(repeats[data.axis] ?? ONE)) mixes('it repeats rows');
+  return spread(data, shape);
 };
 
 export const filled: Rule = (step) => {
@@ -303,11 +300,7 @@ export const split: Rule = (step) => {
       given === undefined
         ? index * (constantOf(each) ?? Number.NaN)
         : given.slice(0, index).reduce((sum, one) => sum + (constantOf(one) ?? Number.NaN), 0);
-    const isSeries = isEqual(quotient(whole, part), seriesOf(data));
-    if (hasRows(data) && axis === data.axis) {
-      if (!isSeries) mixes('it splits the rows');
-      return { ...plain(data), series: ONE, shape: withSizeAt(shapeOf(data), axis, part) };
-    }
+    if (hasRows(data) && axis === data.axis) mixes('it splits the rows');
     const isVector = shapeOf(data).length === 1 && !Number.isNaN(start);
     const entries = isVector ? data.entries?.slice(start, start + (constantOf(part) ?? 0)) : undefined;
     return {
@@ -355,14 +348,7 @@ export function joinedAlong(along: number, inputs: readonly Traced[]): Traced {
     leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others,
     inputs.map((input) => input.axis),
   );
-  const rowsOf = sizeAt(inputs.find(hasRows) ?? (inputs[0] as Traced), Math.max(0, met.axis));
-  if (met.axis === axis) {
-    const isSeries = inputs.every(
-      (input) => hasRows(input) && isEqual(sizeAt(input, axis), rowsOf) && isEqual(seriesOf(input), ONE),
-    );
-    if (!isSeries) mixes('it joins rows of several tensors');
-    return { ...met, series: constantSize(inputs.length), shape };
-  }
+  if (met.axis === axis) (inputs.every(hasRows) ? unknown : mixes)('it joins rows of several tensors');
   if (met.axis >= 0 && !others.every(hasRows)) mixes(CONSTANT_ROWS);
   return {
     ...met,

@@ -266,12 +266,9 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   Tiling: [
     apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'),
-    mixed("'y': it has another number of rows than the inputs", 'y = Tile x [2,1]'),
+    mixed("Tile 'y': it repeats rows", 'y = Tile x [2,1]'),
   ],
   'Constants of a shape': [
-    apart(
-      'c = Concat x x axis=0; s = Shape c; zeros = ConstantOfShape s; m = Max c zeros; y,z = Split m axis=0 num_outputs=2',
-    ),
     apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros'),
   ],
   Shapes: [apart('shape = Shape x; flat = Flatten x; y = Reshape flat shape', CUBE)],
@@ -295,7 +292,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   Joins: [
     apart('y = Concat x x axis=-1', 'F[N,4]', 'F[N,8]'),
-    mixed("'y': it has another number of rows than the inputs", 'y = Concat x x axis=0'),
     mixed("Concat 'z': ", 'z = Concat w(1,4) x axis=0; y = Softmax z axis=1'),
     mixed("'y': a constant number of rows meets the rows", 'y = Concat x w(1,4) axis=1', 'F[N,4]', 'F[N,8]'),
   ],
@@ -575,6 +571,14 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
     'a certain number of rows',
     apart(
       `${COUNT}; is = Equal rows [5]; i = Cast is to=7; pair = Concat i [1] axis=0; one = Gather pair [0]; c = Cast one to=1; y = Add x c`,
+    ),
+  ],
+  [
+    'no more than a certain number of rows',
+    apart(
+      `${COUNT}; most = Min rows [2]; few = Slice x [0] most [0]; s = ReduceSum few [1]; n = Sub rows most; z = Concat [0,0] n [0] axis=0; y = Pad s z`,
+      'F[N,4]',
+      'F[N,1]',
     ),
   ],
   [
@@ -885,6 +889,10 @@ describe('a graph', () => {
         ),
         why: "If 'z': its branches treat rows differently",
       },
+    ],
+    [
+      'rows of two tensors, one behind the other',
+      mixed("Concat 'c': it joins rows of several", 'c = Concat x x axis=0; y,z = Split c axis=0 num_outputs=2'),
     ],
     [
       'an output without rows',
