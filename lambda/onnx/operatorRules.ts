@@ -14,15 +14,7 @@ import {
 import { cast, elementwise, normalisedText, withFixed } from './rules/elements.ts';
 import { batchNormalised, blocks, convolved, image, pooled, pooledWhole, resized } from './rules/images.ts';
 import { attention, branch, distances, embedded, recurrent, rotated, scan } from './rules/layers.ts';
-import {
-  gather,
-  gatherElements,
-  gatherTuples,
-  oneHot,
-  scatterElements,
-  scatterTuples,
-  triangle,
-} from './rules/lookUps.ts';
+import { gather, gatherElements, gatherTuples, oneHot, scatterElements, triangle } from './rules/lookUps.ts';
 import { einsum, gemm, matMul, packedWeights } from './rules/products.ts';
 import {
   concat,
@@ -174,11 +166,10 @@ export const FAMILIES: readonly Family[] = [
   family(gatherElements, 'along another axis than the rows', 'GatherElements', [0, 1]),
   family(gatherTuples, "in what all rows share, or in each row's own", 'GatherND', [0, 1]),
   family(scatterElements, 'along another axis than the rows', 'ScatterElements Scatter', 'all'),
-  family(scatterTuples, "into each row's own, or along other axes", 'ScatterND', 'all'),
   family(oneHot, 'if the width is constant', 'OneHot', [0, 1]),
   family(triangle, 'if rows are not on the last two axes', 'Trilu'),
   family(recurrent, 'if the rows are not on the axis of time', 'LSTM GRU RNN', [0, 4, 5, 6]),
-  family(scan, 'if it carries no state', 'Scan', 'all'),
+  family(scan, 'over what all rows share, if it carries no state', 'Scan', 'all'),
   family(distances, 'from what all rows share', 'CDist', [0, 1]),
   family(branch, 'if rows do not choose the branch', 'If', 'all'),
   family(attention, 'if the rows are on axis 0', 'Attention QAttention MultiHeadAttention GroupQueryAttention', 'all'),
@@ -235,7 +226,7 @@ const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'ai.onnx.preview']);
 /** Operators whose rules check how sizes and places depend on the batch. */
 const TAKES_SIZES = new Set(
   words(`Concat Reshape Flatten Squeeze Unsqueeze Expand Tile ConstantOfShape Range Slice Split Pad Gather GatherND
-    ScatterND OneHot Resize Upsample TopK Trilu GatherElements`),
+    OneHot Resize Upsample TopK Trilu GatherElements`),
 );
 
 const TAKES_PADDING = new Set(words('TfIdfVectorizer Reshape Flatten'));

@@ -69,10 +69,7 @@ function either(one: Traced, other: Traced, { inputs: [condition], open }: Step)
   return { ...plain(one), shape, byLength: [condition, one, other].some((traced) => traced?.byLength) };
 }
 
-/**
- * Rule of a scan without carried state. Over an axis that rows share, each step is an ordinary graph. Over the rows,
- * each step uses one row.
- */
+/** Rule of a scan without carried state over an axis that rows share: each step is an ordinary graph. */
 export const scan: Rule = (step) => {
   const { node } = step;
   const body = node.graph('body') ?? unknown('it has no body');
@@ -85,18 +82,14 @@ export const scan: Rule = (step) => {
     const maker = body.nodes.find(({ outputs }) => outputs.includes(name));
     return name === body.inputs[index] || (maker?.operator === 'Identity' && maker.inputs[0] === body.inputs[index]);
   });
-  const overRows = slices.every((slice) => hasRows(slice) && slice.axis === 0);
-  if (isTurned || !isKept || !(overRows || slices.every(({ kind }) => kind === 'same')))
-    unknown('what it carries on is not followed');
+  if (isTurned || !isKept || slices.some(({ kind }) => kind !== 'same')) unknown('what it carries on is not followed');
   const made = step.within(body, [...kept, ...slices.map((slice) => same(shapeOf(slice).slice(1)))]);
   const count = sizeAt(slices[0] as Traced, 0);
-  if (overRows && [...kept, ...made].some(({ kind }) => kind !== 'same'))
-    unknown('its body uses the rows of the batch');
   return [
     ...kept,
     ...made.slice(states).map((one) => ({
       ...plain(one),
-      ...(overRows ? meet(slices) : { axis: hasRows(one) ? one.axis + 1 : -1 }),
+      axis: hasRows(one) ? one.axis + 1 : -1,
       byLength: [...slices, one].some(({ byLength }) => byLength),
       shape: one.shape && [count, ...one.shape],
     })),

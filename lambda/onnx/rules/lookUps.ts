@@ -101,27 +101,6 @@ export const scatterElements: Rule = (step) => {
   return { ...met, shape };
 };
 
-export const scatterTuples: Rule = (step) => {
-  const [data, indices, updates] = [inputAt(step, 0), inputAt(step, 1), inputAt(step, 2)];
-  const depth =
-    constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it writes is not followed');
-  const shape = shapeOf(data);
-  if (!hasRows(data)) {
-    if ([data, indices, updates].some(hasRows)) mixes('rows write to what all share');
-    return { ...meet([data, indices, updates], [-1, -1, -1]), shape };
-  }
-  const inTuples = shapeOf(indices).length - 1;
-  const isOwn = data.axis === 0 && indices.isTuple === true && isRowByRow(data) && isRowByRow(indices);
-  if (!isOwn && (data.axis < depth || hasRows(indices))) mixes('it writes rows by their places');
-  const at = isOwn ? indices.axis : data.axis - depth + inTuples;
-  const met = meet(
-    [data, indices, updates],
-    [data.axis, data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2],
-  );
-  if (!hasRows(updates)) mixes(CONSTANT_ROWS);
-  return { ...met, axis: data.axis, shape };
-};
-
 export const oneHot: Rule = (step) => {
   const indices = inputAt(step, 0);
   const shape = shapeOf(indices);

@@ -59,8 +59,6 @@ const OPERATORS: Readonly<Record<string, readonly string[]>> = {
     `y = GatherElements t k ${AXIS}`,
     `y = ScatterElements t k t ${AXIS}`,
     'm = Reshape [0,1] {[2,1]|[1,2]}; y = GatherND t m {_|batch_dims=1}',
-    'm = Reshape [0,1] [1,2]; n = Squeeze u [0]; y = ScatterND t m w(1,4)',
-    'm = Reshape [0] [1,1]; l = Gather t [0]; n = Neg l; y = ScatterND t m n',
     `y = OneHot k 3 [0.0,1.0] ${AXIS}`,
     'y = Trilu t {_|upper=0}',
     `y = QuantizeLinear t {0.5|[0.5,0.2,0.3]|[0.5,0.2,0.3,0.4]} - ${AXIS}`,

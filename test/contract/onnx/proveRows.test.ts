@@ -264,13 +264,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('y = Expand x [1,3,1]', 'F[N,1,4]', 'F[N,3,4]'),
     mixed('repeats rows by the number', `${COUNT}; s = Concat [1] rows [1] axis=0; y = Expand x s`, 'F[N,1,4]'),
   ],
-  Tiling: [
-    apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'),
-    mixed("Tile 'y': it repeats rows", 'y = Tile x [2,1]'),
-  ],
-  'Constants of a shape': [
-    apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros'),
-  ],
+  Tiling: [apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'), mixed("Tile 'y': it repeats rows", 'y = Tile x [2,1]')],
+  'Constants of a shape': [apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros')],
   Shapes: [apart('shape = Shape x; flat = Flatten x; y = Reshape flat shape', CUBE)],
   Sizes: [mixed("Div 'y': the number of rows", 'size = Size x; count = Cast size to=1; y = Div x count')],
   Ranges: [
@@ -325,10 +320,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('y = ScatterElements x at new axis=1', 'F[N,4]; at I[N,1]; new F[N,1]'),
     mixed('it writes rows by', 'y = ScatterElements x at new', 'F[N,4]; at I[N,4]; new F[N,4]'),
   ],
-  'Writes by tuple': [
-    apart(`${OWN_PLACES}; t = Concat places at axis=1; y = ScatterND x t new`, 'F[N,4]; at I[N,1]; new F[N]'),
-    mixed('it writes rows by', 'y = ScatterND x at new', 'F[N,4]; at I[N,1]; new F[N,4]'),
-  ],
   'One of many': [
     apart('y = OneHot x 3 [0.0,1.0]', IDS, 'F[N,3]'),
     mixed("OneHot 'y': rows decide how wide it is", `${COUNT}; y = OneHot x rows [0.0,1.0]`, IDS, 'F[N,width]'),
@@ -354,7 +345,15 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ),
   ],
   Scans: [
-    nested(undefined, '', 'x', { num_scan_inputs: 1, body: body('row FP32[4]', 'made FP32[4]', 'made = Softmax row') }),
+    {
+      ...amidst(
+        'table = Identity w(3,4)',
+        ['Scan', 'table'],
+        { num_scan_inputs: 1, body: body('one FP32[4]', 'made F[N,4]', 'made = Mul x one') },
+        't = Transpose z perm=[1,0,2]; y = ReduceSum t [1] keepdims=0',
+      ),
+      operators: ['Scan'],
+    },
   ],
   Distances: [
     apart('y = CDist x w(3,4)', 'F[N,4]', 'F[N,3]'),
