@@ -62,27 +62,7 @@ function proveAt(scale: Scale, graph: ModelGraph, model: Contract): RowProof {
   }
 }
 
-/** Values by name, in a graph within another one. */
-class Scope {
-  readonly #values = new Map<string, Traced>();
-  readonly #outer: Scope | undefined;
-
-  constructor(outer?: Scope) {
-    this.#outer = outer;
-  }
-
-  has(name: string): boolean {
-    return this.#values.has(name);
-  }
-
-  get(name: string): Traced | undefined {
-    return this.#values.get(name) ?? this.#outer?.get(name);
-  }
-
-  set(name: string, traced: Traced): void {
-    this.#values.set(name, traced);
-  }
-}
+type Scope = Map<string, Traced>;
 
 class Walk {
   readonly #graph: ModelGraph;
@@ -110,7 +90,7 @@ class Walk {
   }
 
   follow(): void {
-    const scope = new Scope();
+    const scope = scopeOf(this.#graph);
     const names = new Map<string, Size>();
     for (const spec of this.#model.inputs) scope.set(spec.name, this.#inputOf(spec, names));
     for (const { name, datatype, shape, data } of this.#model.fixed ?? []) {
@@ -165,14 +145,11 @@ class Walk {
   }
 
   #followGraph(
-    graph: Pick<Graph, 'nodes'> & Partial<Graph>,
+    graph: Pick<Graph, 'nodes'>,
     scope: Scope,
     opsets: ReadonlyMap<string, number>,
     wanted: readonly string[],
   ): void {
-    for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
-      if (!scope.has(name)) scope.set(name, constants(dims, values, isReal));
-    }
     for (const node of neededFor(graph.nodes, wanted)) this.#followNode(node, scope, opsets);
   }
 
@@ -207,7 +184,7 @@ class Walk {
     if (called !== undefined && rule !== undefined)
       throw new Stop('unknown', 'the model has a function of the name of an operator');
     if (called !== undefined) {
-      const inner = new Scope();
+      const inner: Scope = new Map();
       for (const [index, name] of called.inputs.entries()) {
         const traced = inputs[index];
         if (traced !== undefined) inner.set(name, traced);
@@ -233,7 +210,7 @@ class Walk {
       opset: opsets.get(node.domain) ?? 1,
       open: () => this.#open(),
       within: (graph, given = []) => {
-        const inner = new Scope(scope);
+        const inner = scopeOf(graph, scope);
         for (const [index, traced] of given.entries()) inner.set(graph.inputs[index] ?? '', traced);
         this.#followGraph(graph, inner, opsets, graph.outputs);
         this.#looked = node;
@@ -274,6 +251,14 @@ function constantOfNode(node: GraphNode): Traced {
   return node.has('value_strings')
     ? same([constantSize(node.texts('value_strings').length)])
     : same(node.has('value_string') ? [] : undefined);
+}
+
+/** Returns the values that the nodes of a graph see: its constants, and those of the graph around it. */
+function scopeOf(graph: Graph, outer: Scope = new Map()): Scope {
+  const own = [...graph.constants].map(
+    ([name, { dims, values, isReal }]) => [name, constants(dims, values, isReal)] as const,
+  );
+  return new Map([...outer, ...own]);
 }
 
 /** Returns the nodes that the outputs need, each after the nodes of its inputs. A file may have them in any order. */

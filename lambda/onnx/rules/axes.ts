@@ -6,9 +6,7 @@ import {
   meet,
   mixes,
   ONE,
-  productOf,
   refuseOwnRows,
-  same,
   shapeOf,
   unknown,
   variesWithRows,
@@ -66,7 +64,7 @@ export const normalised: Rule = (step) => {
 };
 
 export const reduction: Rule = (step) => {
-  const { node, inputs } = step;
+  const { node } = step;
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   const isOfOne = node.operator.startsWith('Arg');
@@ -82,8 +80,6 @@ export const reduction: Rule = (step) => {
     return { kind: 'count', axis: -1, shape };
   }
   const before = keeps ? 0 : axes.filter((axis) => axis < data.axis).length;
-  const total = node.operator === 'ReduceProd' && rank === 1 && data.entries ? [productOf(data.entries)] : undefined;
-  if (total !== undefined && inputs.length > 0) return { ...same(shape, total), isReal: data.isReal };
   return { ...plain(data), axis: data.axis < 0 ? -1 : data.axis - before, shape };
 };
 

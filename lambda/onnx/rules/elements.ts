@@ -28,17 +28,14 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Mul: (a = 0, b = 0) => a * b,
   Div: (a = 0, b = 0) => a / b,
   Mod: (a = 0, b = 1) => ((a % b) + b) % b,
-  Fmod: (a = 0, b = 1) => a % b,
   Min: Math.min,
   Max: Math.max,
   Neg: (a = 0) => -a,
   Abs: Math.abs,
   Floor: Math.floor,
   Ceil: Math.ceil,
-  Round: roundHalfToEven,
   Sqrt: Math.sqrt,
   Pow: (a = 0, b = 1) => a ** b,
-  Reciprocal: (a = 1) => 1 / a,
   Identity: (a = 0) => a,
   Equal: (a, b) => Number(a === b),
   Less: (a = 0, b = 0) => Number(a < b),
@@ -51,13 +48,8 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Where: (condition, a = 0, b = 0) => (condition === 0 ? b : a),
 };
 
-function roundHalfToEven(value: number): number {
-  const below = Math.floor(value);
-  return value - below === 0.5 ? 2 * Math.round(below / 2) : Math.round(value);
-}
-
 /** Operators whose result follows their inputs without steps. */
-const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Reciprocal', 'Identity']);
+const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Identity']);
 
 /** Returns true if a result that is equal in the imagined batches is equal in all batches. */
 function isCertain(operator: string, given: readonly Size[]): boolean {
@@ -80,7 +72,7 @@ export const elementwise: Rule = (step) => {
 
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = fewOf(shape);
-  const calculate = ARITHMETIC[node.int('fmod', 0) === 1 ? 'Fmod' : node.operator];
+  const calculate = node.has('fmod') ? undefined : ARITHMETIC[node.operator];
   const isAligned = inputs.every(({ entries }) => entries?.length === 1 || entries?.length === count);
   if (calculate === undefined || count === undefined || !isAligned) return undefined;
   const isCut = !isReal && (node.operator === 'Div' || node.operator === 'Pow');

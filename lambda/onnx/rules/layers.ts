@@ -8,11 +8,9 @@ import {
   meet,
   mixes,
   ONE,
-  type Size,
   same,
   shapeOf,
   sizeAt,
-  sizes,
   type Traced,
   unknown,
 } from '../traced.ts';
@@ -119,7 +117,7 @@ export const attention: Rule = (step) => {
   const data = inputAt(step, 0);
   const isOfOnnx = domain === '';
   const isAttention = operator === 'Attention' && !isOfOnnx;
-  const [rows = ONE, length = ONE, width = ONE] = shapeOf(data);
+  const [rows = ONE, length = ONE] = shapeOf(data);
   const met = meetOn(step, isAttention ? PACKED_ATTENTION : ATTENDED[operator as keyof typeof ATTENDED]);
   // A mask of one axis may be one of lengths, or of places in a packed batch.
   if (givenOf(step).some((input) => hasRows(input) && shapeOf(input).length === 1 && !isRowByRow(input)))
@@ -130,21 +128,11 @@ export const attention: Rule = (step) => {
   if (met.kind !== data.kind) unknown('its weights depend on the batch');
   const kept = { ...met, axis: data.axis };
   // ONNX's own operator has another layout.
-  const shape = isOfOnnx ? undefined : [rows, length, attentionWidth(step) ?? width];
+  const shape = isOfOnnx ? undefined : [rows, length, step.open()];
   const isPacked = isAttention || operator === 'QAttention';
   const past = { ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined };
   return [{ ...kept, shape }, past, past];
 };
-
-/** Returns the width of the values if it differs from that of the query. */
-function attentionWidth({ node, inputs: [, , third] }: Step): Size | undefined {
-  if (node.operator === 'MultiHeadAttention') return third?.shape?.[2];
-  if (node.operator !== 'Attention' && node.operator !== 'QAttention') return undefined;
-  const hidden = node.ints('qkv_hidden_sizes')?.[2];
-  // The bias holds query, key and value together.
-  const bias = third?.shape?.[0];
-  return hidden === undefined ? bias && sizes((one) => one / 3, bias) : constantSize(hidden);
-}
 
 export const embedded: Rule = (step) => {
   const data = inputAt(step, 0);
