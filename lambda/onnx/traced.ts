@@ -113,6 +113,8 @@ export interface Traced {
   readonly kind: Kind;
   /** Axis of `rows`, `equal` and `places`, or -1. */
   readonly axis: number;
+  /** Number of times that all rows are repeated on that axis, one series after another. @default 1; any for `equal` */
+  readonly series?: Size | undefined;
   /** Undefined if not even the number of axes is known. */
   readonly shape?: readonly Size[] | undefined;
   /** Values of a small tensor, row-major. */
@@ -173,9 +175,9 @@ export function fewOf(shape: readonly Size[]): number | undefined {
   return count !== undefined && count <= MAX_ENTRIES ? count : undefined;
 }
 
-/** Returns true if each row is one element of its axis. */
+/** Returns true if each row is one element of its axis, in the order of the batch. */
 export function isRowByRow(traced: Traced): boolean {
-  return hasRows(traced) && isEqual(sizeAt(traced, traced.axis), ROWS);
+  return hasRows(traced) && isEqual(sizeAt(traced, traced.axis), ROWS) && isEqual(seriesOf(traced), ONE);
 }
 
 /** Returns true for the place of a row in the batch itself. */
@@ -210,6 +212,7 @@ export function constantsOf(traced: Traced | undefined): number[] | undefined {
 export interface Met {
   readonly kind: Kind;
   readonly axis: number;
+  readonly series: Size | undefined;
   readonly byLength: boolean;
 }
 
@@ -224,7 +227,11 @@ export function meet(inputs: readonly Traced[], axes = inputs.map(({ axis }) => 
   const axis = axes[inputs.findIndex(hasRows)] ?? -1;
   if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis))
     mixes('its inputs have rows on different axes');
-  const met = { axis, byLength };
+  const [series, ...others] = inputs
+    .filter((input) => hasRows(input) && (input.kind !== 'equal' || input.series !== undefined))
+    .map(seriesOf);
+  if (others.some((other) => !isEqual(other, series as Size))) mixes('its inputs have rows in another order');
+  const met = { axis, series, byLength };
   if (kinds.has('rows')) {
     if (kinds.has('places')) mixes("a row's place in the batch enters the data");
     if (kinds.has('count')) mixes('the number of rows enters the data');
@@ -233,6 +240,10 @@ export function meet(inputs: readonly Traced[], axes = inputs.map(({ axis }) => 
   if (kinds.has('places') || (kinds.has('count') && kinds.has('equal'))) return { ...met, kind: 'places' };
   if (kinds.has('equal')) return { ...met, kind: 'equal' };
   return { ...met, kind: kinds.has('count') ? 'count' : 'same' };
+}
+
+export function seriesOf({ series = ONE }: Traced): Size {
+  return series;
 }
 
 export function broadcast(shapes: readonly (readonly Size[])[]): Size[] {

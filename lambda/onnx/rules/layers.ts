@@ -9,6 +9,7 @@ import {
   mixes,
   ONE,
   same,
+  seriesOf,
   shapeOf,
   sizeAt,
   type Traced,
@@ -54,6 +55,7 @@ function either(one: Traced, other: Traced, { inputs: [condition], open }: Step)
     one.kind === other.kind &&
     one.axis === other.axis &&
     one.shape?.length === other.shape?.length &&
+    isEqual(seriesOf(one), seriesOf(other)) &&
     one.padding === undefined &&
     other.padding === undefined;
   if (!isAlike) unknown('its branches treat rows differently');

@@ -9,9 +9,11 @@ import {
   type Met,
   meet,
   mixes,
+  ONE,
   ROWS,
   type Size,
   same,
+  seriesOf,
   shapeOf,
   sizeAt,
   sizes,
@@ -25,7 +27,7 @@ import { CONSTANT_ROWS, givenOf, inputAt, plain, quotient, type Rule } from './s
 /** Returns true if the indexes of each row refer to its own elements, on an axis that holds all rows. */
 function isWithinRow(data: Traced, { place }: Traced): boolean {
   const size = sizeAt(data, data.axis);
-  if (place === undefined || !isMultipleOfRows(size)) return false;
+  if (place === undefined || !isMultipleOfRows(size) || !isEqual(seriesOf(data), ONE)) return false;
   const width = quotient(size, ROWS);
   const [least, most] = place.offset;
   const after = sizes((one) => one + 1, most);

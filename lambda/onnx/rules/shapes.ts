@@ -16,6 +16,7 @@ import {
   ROWS,
   type Size,
   same,
+  seriesOf,
   shapeOf,
   sizeAt,
   sizes,
@@ -89,18 +90,17 @@ export const reshape: Rule = (step) => {
 /** Reshapes a tensor. Rows stay on an axis that holds all of them and has the same number of elements before it. */
 export function reshaped(data: Traced, shape: readonly Size[]): Traced {
   if (!hasRows(data)) return { ...data, shape };
-  const before = productOf(shapeOf(data).slice(0, data.axis));
+  const before = productOf([...shapeOf(data).slice(0, data.axis), seriesOf(data)]);
   for (const [axis, size] of shape.entries()) {
     const series = quotient(before, productOf(shape.slice(0, axis)));
     const rest = quotient(quotient(size, series), ROWS);
     if (!isMultipleOfRows(size) || ![...series, ...rest].every((count) => count >= 1 && Number.isInteger(count)))
       continue;
-    if (!isOne(series)) unknown('it puts all rows on an axis several times');
     // A row keeps its place if each row is one element of its axis.
     const place = isEqual(size, sizeAt(data, data.axis)) ? data.place : undefined;
     const isAsWide = isEqual(shape.at(-1) ?? ONE, shapeOf(data).at(-1) ?? ONE);
     if (data.padding !== undefined && !isAsWide) mixes('its rows decide how wide its input is');
-    return { ...plain(data), axis, shape, place, padding: data.padding };
+    return { ...plain(data), axis, series, shape, place, padding: data.padding };
   }
   return mixes('its new shape does not keep rows apart');
 }
@@ -166,7 +166,9 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
   if (own >= 0 || axes.length > 1) mixes('it repeats rows by the number of rows');
   if (!isMultipleOfRows(shape[other] as Size))
     unknown('a size is computed from the number of rows in a way that is not followed');
-  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, byLength: data.byLength, shape };
+  // If several rows are repeated together, each row gets all of them in order.
+  const series = constantOf(shapeOf(data)[other - shape.length + shapeOf(data).length] ?? ONE) === 1 ? undefined : ONE;
+  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, series, byLength: data.byLength, shape };
 }
 
 function entriesSpread({ entries }: Traced, shape: readonly Size[]): readonly Size[] | undefined {

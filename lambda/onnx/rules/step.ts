@@ -65,8 +65,8 @@ export function withSizeAt(shape: readonly Size[], axis: number, size: Size): Si
 }
 
 /** Returns an elementwise result of a tensor. */
-export function plain({ kind, axis, byLength, shape }: Traced): Traced {
-  return { kind, axis, byLength, shape };
+export function plain({ kind, axis, series, byLength, shape }: Traced): Traced {
+  return { kind, axis, series, byLength, shape };
 }
 
 export function refuseAlong(data: Traced, axes: readonly number[]): void {

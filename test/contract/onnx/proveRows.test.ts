@@ -248,6 +248,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Depth and space': [apart('y = DepthToSpace x blocksize=2', 'F[N,4,2,2]', 'F[N,1,4,4]')],
   Transposition: [apart('y = Transpose x perm=[0,2,1]', CUBE, 'F[N,4,2]')],
   'New shapes': [
+    apart(
+      't = Transpose x perm=[1,0,2]; f = Reshape t [-1,4]; g = Gemm f w(4,4); r = Shape t; z = Reshape g r; y = Transpose z perm=[1,0,2]',
+      'F[N,3,4]',
+    ),
     apart('more = Reshape x [-1,2]; y = Reshape more [-1,2,4]', CUBE),
     mixed("'z': its new shape does not keep rows apart", 'z = Reshape x [4,-1]; s = Softmax z; y = Reshape s [-1,4]'),
   ],
