@@ -72,7 +72,7 @@ export const elementwise: Rule = (step) => {
 
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = fewOf(shape);
-  const calculate = node.has('fmod') ? undefined : ARITHMETIC[node.operator];
+  const calculate = node.int('fmod', 0) === 1 ? undefined : ARITHMETIC[node.operator];
   const isAligned = inputs.every(({ entries }) => entries?.length === 1 || entries?.length === count);
   if (calculate === undefined || count === undefined || !isAligned) return undefined;
   const isCut = !isReal && (node.operator === 'Div' || node.operator === 'Pow');

@@ -416,7 +416,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ),
   ],
   'Random numbers': [mixed("'noise': its answers are random", 'noise = RandomNormalLike x; y = Add x noise')],
-  Dropout: [apart('y = Dropout x'), mixed("Dropout 'y': it drops values at random", 'y = Dropout x 0.5 bool(1)')],
+  Dropout: [
+    apart('y = Dropout x'),
+    mixed("Dropout 'y': it drops values at random", 'y = Dropout x 0.5 bool(1)'),
+    mixed(
+      "Dropout 'y': it drops values at random",
+      's = ReduceSum w(3) keepdims=0; t = Less s 0.0; y = Dropout x 0.5 t',
+    ),
+  ],
 };
 
 const ALL = Object.entries(CASES).flatMap(([family, cases]) => cases.map((one) => [family, one] as const));
