@@ -1,7 +1,7 @@
 import type { Part, ScoringRequest } from '../core/microBatch.ts';
 import { listNames, type Model } from '../core/model.ts';
-import { type AxisSizes, shapesAt } from './contract.ts';
-import { type Manner, makeUp, realProbes } from './probes.ts';
+import type { AxisSizes } from './contract.ts';
+import { type Manner, makeUp, realProbes, rowShapes } from './probes.ts';
 import type { RowProof } from './proveRows.ts';
 import { type RowTrial, tryRows } from './tryRows.ts';
 
@@ -51,7 +51,7 @@ function rowsToTry(model: Model, { samples, hasLoop, ranAt }: Known): readonly P
   const real = realProbes(samples, MANNERS.length);
   const length = real[0]?.request.length;
   if (real.length > 1) return real.filter(({ request }) => request.length === length);
-  return hasLoop || ranAt === undefined ? [] : makeUp(model, shapesAt(model, 1, ranAt, 1), MANNERS);
+  return hasLoop || ranAt === undefined ? [] : makeUp(model, rowShapes(model, ranAt, 1), MANNERS);
 }
 
 function decide(model: Model, { proof, batching, differs }: Known, tried: RowTrial | undefined): Decided {

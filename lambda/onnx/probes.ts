@@ -5,6 +5,7 @@ import { isRefused, type Part, type RequestInput, type ScoringRequest } from '..
 import type { Model } from '../core/model.ts';
 import { decodeRequest } from '../core/request.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } from '../core/tensor.ts';
+import { type AxisSizes, shapesAt } from './contract.ts';
 import { isNotThere } from './modelConfig.ts';
 
 /* Creates requests to try a model with: real ones of `samples.jsonl`, or made-up ones. */
@@ -80,6 +81,11 @@ export function asProbe(model: Model, inputs: readonly RequestInput[]): Part {
     reply: 'json',
   };
   return { request, fromRow: 0, toRow: 1 };
+}
+
+/** Returns the shape of one row of each input. A symbolic axis has its size in `sizes`, or `size`. */
+export function rowShapes(model: Model, sizes: AxisSizes, size: number): number[][] {
+  return shapesAt(model, 1, sizes, size);
 }
 
 function elementsOf(datatype: Datatype, count: number, manner: Manner, random: () => number): TensorData {

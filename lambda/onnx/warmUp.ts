@@ -14,7 +14,7 @@ import { capacityOf } from '../core/plan.ts';
 import { allocate, DATATYPES, elementCount, type Tensor } from '../core/tensor.ts';
 import { type AxisSizes, elementsAt, shapesAt, sizesToTry, symbolicAxes } from './contract.ts';
 import { type Batching, decideBatching } from './decideBatching.ts';
-import { makeUp, realProbes } from './probes.ts';
+import { makeUp, realProbes, rowShapes } from './probes.ts';
 import type { RowProof } from './proveRows.ts';
 import { CURE_OF_PADDING, type PaddingTrial, paddingProbes, tryPadding } from './tryPadding.ts';
 import { differenceByRows, isNotTheRuns, runTogether } from './tryRows.ts';
@@ -167,7 +167,7 @@ async function checkPadding(
   const given = sizes === true ? {} : sizes;
   return tryPadding(model, ragged, {
     probesOf: (length) =>
-      hasLoop ? [] : paddingProbes(model, shapesAt(model, 1, { ...ranAt, ...given, [name]: length }, 4)),
+      hasLoop ? [] : paddingProbes(model, rowShapes(model, { ...ranAt, ...given, [name]: length }, 4)),
     size: ranAt?.[name] ?? 1,
     samples: realProbes(samples, MAX_SAMPLES),
     limitMs: Math.max(MIN_TRIAL_MS, loadMs),
@@ -513,11 +513,9 @@ export function timingProbes(model: Model, samples: readonly ScoringRequest[], h
   const real = realProbes(samples, Number.POSITIVE_INFINITY);
   if (real.length > 0) return ofThreeLengths(real);
   if (hasLoop) return [];
-  if (ragged === undefined) return makeUp(model, shapesAt(model, 1, {}, 1), ['unit']);
+  if (ragged === undefined) return makeUp(model, rowShapes(model, {}, 1), ['unit']);
   const lengths = ragged.allowedSizes.length === 0 ? LENGTHS : threeOf(ragged.allowedSizes);
-  return lengths.flatMap((length) =>
-    paddingProbes(model, shapesAt(model, 1, { [ragged.name]: length }, 1)).slice(0, 1),
-  );
+  return lengths.flatMap((length) => paddingProbes(model, rowShapes(model, { [ragged.name]: length }, 1)).slice(0, 1));
 }
 
 function ofThreeLengths(probes: readonly Part[]): Part[] {

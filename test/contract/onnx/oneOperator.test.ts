@@ -87,7 +87,7 @@ const OPERATORS: Readonly<Record<string, readonly string[]>> = {
     'y = Resize t - {[1.0,1.0,2.0]|[2.0,1.0,1.0]|[1.0,2.0,1.0]}',
     'y = Where {bool[1,0,1,0] t u|bool[1,0,1,0] t 0.0}',
     'y = MultiHeadAttention t t t num_heads=2',
-    'h = Reshape u [-1,3,2,2]; g = Transpose h perm=[0,2,1,3]; e = Unsqueeze g [0]; p = Concat e e axis=0; {y,z,q|q,z,y} = Attention u w(4,12) w(12) - p num_heads=2',
+    'h = Reshape u [-1,3,2,2]; g = Transpose h perm=[0,2,1,3]; e = Unsqueeze g [0]; p = Concat e e axis=0; {y,z|z,y} = Attention u w(4,12) w(12) - p num_heads=2',
     'p = ReduceMax k [2] keepdims=0; y = RotaryEmbedding t p w(3,2) w(3,2)',
     'p = ReduceMax k [2] keepdims=0; i = Cast p to=6; {y,m|m,y} = EmbedLayerNormalization i i w(3,4) w(3,4) w(3,4) w(4) w(4)',
     'y = ArrayFeatureExtractor t [1,0]',
@@ -203,7 +203,7 @@ async function answersOf({ bytes, inputs }: Tried): Promise<Answers | undefined>
   }
 }
 
-function tensorOf(datatype: string, places: readonly number[], dims: readonly number[]): ort.Tensor {
+function tensorOf(datatype: string | number, places: readonly number[], dims: readonly number[]): ort.Tensor {
   if (datatype === 'INT64')
     return new ort.Tensor(
       'int64',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model, RaggedAxis } from '../../../lambda/core/model.ts';
 import type { Datatype, Tensor } from '../../../lambda/core/tensor.ts';
-import { shapesAt } from '../../../lambda/onnx/contract.ts';
+import { rowShapes } from '../../../lambda/onnx/probes.ts';
 import { type PaddingTrial, paddingProbes, tryPadding } from '../../../lambda/onnx/tryPadding.ts';
 import {
   additiveMaskModel,
@@ -147,6 +147,6 @@ const NO_LIMIT = { limitMs: Number.POSITIVE_INFINITY, now: () => 0 };
 /** Tries the padding as at the start of a model of which nothing is known but its contract. */
 function check(model: Model, limit = NO_LIMIT): Promise<PaddingTrial> {
   const ragged = model.ragged as RaggedAxis;
-  const probesOf = (length: number) => paddingProbes(model, shapesAt(model, 1, { [ragged.name]: length }, 1));
+  const probesOf = (length: number) => paddingProbes(model, rowShapes(model, { [ragged.name]: length }, 1));
   return tryPadding(model, ragged, { probesOf, size: 1, samples: [], ...limit });
 }
