@@ -1,5 +1,17 @@
 import type { GraphNode } from './graph.ts';
-import { along, cumulative, normalised, oneAxis, reduction, softmaxAxes, topK } from './rules/axes.ts';
+import {
+  along,
+  cumulative,
+  einsum,
+  gemm,
+  matMul,
+  normalised,
+  oneAxis,
+  packedWeights,
+  reduction,
+  softmaxAxes,
+  topK,
+} from './rules/axes.ts';
 import {
   byFeature,
   classesOf,
@@ -12,10 +24,23 @@ import {
   tokenised,
 } from './rules/classic.ts';
 import { cast, elementwise, normalisedText, withFixed } from './rules/elements.ts';
-import { batchNormalised, blocks, convolved, image, pooled, pooledWhole, resized } from './rules/images.ts';
-import { attention, branch, distances, embedded, recurrent, rotated, scan } from './rules/layers.ts';
+import {
+  attention,
+  batchNormalised,
+  blocks,
+  branch,
+  convolved,
+  distances,
+  embedded,
+  image,
+  pooled,
+  pooledWhole,
+  recurrent,
+  resized,
+  rotated,
+  scan,
+} from './rules/layers.ts';
 import { gather, gatherElements, gatherTuples, oneHot, scatterElements, triangle } from './rules/lookUps.ts';
-import { einsum, gemm, matMul, packedWeights } from './rules/products.ts';
 import {
   concat,
   expand,

@@ -1,16 +1,23 @@
 import {
   axisOf,
+  broadcast,
+  constantOf,
   constantSize,
   constantsOf,
   hasRows,
   meet,
+  meetBroadcast,
   mixes,
   ONE,
   refuseOwnRows,
+  type Size,
   shapeOf,
+  sizeAt,
+  type Traced,
   unknown,
   variesWithRows,
 } from '../traced.ts';
+import { permuted } from './shapes.ts';
 import {
   axesOf,
   followSizes,
@@ -24,7 +31,7 @@ import {
   withSizeAt,
 } from './step.ts';
 
-/* Rules of operators that work along axes. */
+/* Rules of operators that work along axes, and of matrix products. */
 
 /** Returns the rule of a family that works along some axes, none of which may be that of the rows. */
 export function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
@@ -100,4 +107,98 @@ export const cumulative: Rule = (step) => {
   if (data.kind === 'equal' && axis === data.axis) return { ...plain(data), kind: 'places' };
   refuseAlong(data, [axis]);
   return plain(data);
+};
+
+/** Returns the rule of a product of two inputs. A scale and a zero point are between quantised ones. */
+export const matMul =
+  ([first, second]: readonly [number, number]) =>
+  (step: Step): Traced => {
+    if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
+      unknown('its batches are transposed');
+    return productOfMatrices(
+      transpose(inputAt(step, first), step.node.int('transA', 0) === 1),
+      transpose(inputAt(step, second), step.node.int('transB', 0) === 1),
+    );
+  };
+
+function transpose(matrix: Traced, is: boolean): Traced {
+  if (!is) return matrix;
+  const rank = shapeOf(matrix).length;
+  return permuted(matrix, [...fromAxis(0, rank - 2), rank - 1, rank - 2]);
+}
+
+function productOfMatrices(a: Traced, b: Traced): Traced {
+  const left = asMatrix(a, 'row');
+  const right = asMatrix(b, 'column');
+  const [rankA, rankB] = [shapeOf(left).length, shapeOf(right).length];
+  if (hasRows(left) && left.axis === rankA - 1) mixes('it sums over the rows');
+  if (hasRows(right) && right.axis === rankB - 2) mixes('it sums over the rows');
+  const leading = broadcast([shapeOf(left).slice(0, -2), shapeOf(right).slice(0, -2)]);
+  const rank = leading.length + 2;
+  const axes = [left.axis + rank - rankA, right.axis + rank - rankB];
+  const met = meet([left, right], axes);
+  const bothHave = hasRows(left) && hasRows(right);
+  if (bothHave && met.axis >= rank - 2) mixes('it multiplies rows with rows');
+  // A separate matrix for each row would fix the number of rows.
+  if (met.axis >= 0 && met.axis < rank - 2) refuseOwnRows([left, right], met.axis, rank);
+  const whole = [...leading, sizeAt(left, rankA - 2), sizeAt(right, rankB - 1)];
+  const isDropped = (index: number): boolean =>
+    (index === rank - 2 && shapeOf(a).length === 1) || (index === rank - 1 && shapeOf(b).length === 1);
+  const dropped = met.axis === rank - 1 && shapeOf(a).length === 1 ? 1 : 0;
+  return { ...met, axis: met.axis - dropped, shape: whole.filter((_, index) => !isDropped(index)) };
+}
+
+/** Converts a vector to a matrix of one row or one column. */
+function asMatrix(vector: Traced, as: 'row' | 'column'): Traced {
+  const shape = shapeOf(vector);
+  if (shape.length !== 1) return vector;
+  const isRow = as === 'row';
+  return {
+    ...vector,
+    shape: isRow ? [ONE, ...shape] : [...shape, ONE],
+    axis: hasRows(vector) && isRow ? 1 : vector.axis,
+  };
+}
+
+export const gemm: Rule = (step) => {
+  const product = matMul([0, 1])(step);
+  const addend = step.inputs[2];
+  if (addend === undefined) return product;
+  const { shape, ...met } = meetBroadcast([product, addend]);
+  return { ...met, shape };
+};
+
+export const packedWeights: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const rank = shapeOf(data).length;
+  if (hasRows(data) && data.axis === rank - 1) mixes('it sums over the rows');
+  return { ...plain(data), shape: withSizeAt(shapeOf(data), rank - 1, constantSize(step.node.int('N', 1))) };
+};
+
+export const einsum: Rule = (step) => {
+  const inputs = givenOf(step);
+  const equation = step.node.text('equation').replaceAll(' ', '');
+  const [terms = '', result] = equation.split('->');
+  const letters = terms.split(',');
+  if (equation.includes('.') || result === undefined) unknown(`its equation ${equation} is not followed`);
+  const sizeOf = new Map<string, Size>();
+  for (const [index, term] of letters.entries()) {
+    for (const [axis, letter] of [...term].entries()) {
+      const known = sizeOf.get(letter);
+      if (known === undefined || constantOf(known) === 1) sizeOf.set(letter, sizeAt(inputs[index] as Traced, axis));
+    }
+  }
+  const rowLetters = inputs.map((input, index) => (hasRows(input) ? letters[index]?.[input.axis] : undefined));
+  const letter = rowLetters.find((one) => one !== undefined);
+  if (letter !== undefined && !result.includes(letter)) mixes(`its equation ${equation} sums over the rows`);
+  const met = meet(
+    inputs,
+    rowLetters.map((one) => (one === undefined ? -1 : result.indexOf(one))),
+  );
+  for (const [index, input] of inputs.entries()) {
+    const at = letter === undefined ? -1 : (letters[index] ?? '').indexOf(letter);
+    if (!hasRows(input) && at >= 0 && constantOf(sizeAt(input, at)) !== 1)
+      mixes('a constant of its own for each row meets the rows');
+  }
+  return { ...met, shape: [...result].map((one) => sizeOf.get(one) ?? ONE) };
 };
