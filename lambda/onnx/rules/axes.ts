@@ -20,6 +20,8 @@ import {
 import { permuted } from './shapes.ts';
 import {
   axesOf,
+  type Family,
+  family,
   followSizes,
   fromAxis,
   givenOf,
@@ -34,7 +36,7 @@ import {
 /* Rules of operators that work along axes, and of matrix products. */
 
 /** Returns the rule of a family that works along some axes, none of which may be that of the rows. */
-export function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
+function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
   return (step) => {
     const data = inputAt(step, 0);
     refuseAlong(data, axesOfStep(step, shapeOf(data).length));
@@ -43,16 +45,16 @@ export function along(axesOfStep: (step: Step, rank: number) => readonly number[
 }
 
 /** Returns the axes of a softmax. Before version 13 it works along an axis and all axes after it. */
-export const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
+const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
   // ONNX Runtime's operator for quantised values has the version as an attribute.
   const version = node.int('opset', opset);
   const axis = axisOf(node.int('axis', version < 13 ? 1 : -1), rank);
   return version < 13 ? fromAxis(axis, rank) : [axis];
 };
 
-export const oneAxis = ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', -1), rank)];
+const oneAxis = ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', -1), rank)];
 
-export const normalised: Rule = (step) => {
+const normalised: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   refuseAlong(data, fromAxis(axisOf(step.node.int('axis', -1), rank), rank));
@@ -70,7 +72,7 @@ export const normalised: Rule = (step) => {
   }));
 };
 
-export const reduction: Rule = (step) => {
+const reduction: Rule = (step) => {
   const { node } = step;
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
@@ -90,7 +92,7 @@ export const reduction: Rule = (step) => {
   return { ...plain(data), axis: data.axis < 0 ? -1 : data.axis - before, shape };
 };
 
-export const topK: Rule = (step) => {
+const topK: Rule = (step) => {
   const data = inputAt(step, 0);
   const axis = axisOf(step.node.int('axis', -1), shapeOf(data).length);
   refuseAlong(data, [axis]);
@@ -100,7 +102,7 @@ export const topK: Rule = (step) => {
   return [0, 1].map(() => ({ ...plain(data), shape }));
 };
 
-export const cumulative: Rule = (step) => {
+const cumulative: Rule = (step) => {
   const data = inputAt(step, 0);
   const [given = 0] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
   const axis = axisOf(given, shapeOf(data).length);
@@ -110,7 +112,7 @@ export const cumulative: Rule = (step) => {
 };
 
 /** Returns the rule of a product of two inputs. A scale and a zero point are between quantised ones. */
-export const matMul =
+const matMul =
   ([first, second]: readonly [number, number]) =>
   (step: Step): Traced => {
     if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
@@ -160,7 +162,7 @@ function asMatrix(vector: Traced, as: 'row' | 'column'): Traced {
   };
 }
 
-export const gemm: Rule = (step) => {
+const gemm: Rule = (step) => {
   const product = matMul([0, 1])(step);
   const addend = step.inputs[2];
   if (addend === undefined) return product;
@@ -168,14 +170,14 @@ export const gemm: Rule = (step) => {
   return { ...met, shape };
 };
 
-export const packedWeights: Rule = (step) => {
+const packedWeights: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   if (hasRows(data) && data.axis === rank - 1) mixes('it sums over the rows');
   return { ...plain(data), shape: withSizeAt(shapeOf(data), rank - 1, constantSize(step.node.int('N', 1))) };
 };
 
-export const einsum: Rule = (step) => {
+const einsum: Rule = (step) => {
   const inputs = givenOf(step);
   const equation = step.node.text('equation').replaceAll(' ', '');
   const [terms = '', result] = equation.split('->');
@@ -202,3 +204,35 @@ export const einsum: Rule = (step) => {
   }
   return { ...met, shape: [...result].map((one) => sizeOf.get(one) ?? ONE) };
 };
+
+const PRODUCTS = 'if neither sums over rows nor multiplies rows with rows';
+
+export const ALONG_AXES: readonly Family[] = [
+  family(along(softmaxAxes), 'along another axis than the rows', 'Softmax LogSoftmax Hardmax QLinearSoftmax'),
+  family(along(oneAxis), 'along another axis than the rows', 'LpNormalization'),
+  family(
+    normalised,
+    'if the rows are before the axes it normalises',
+    `LayerNormalization RMSNormalization SimplifiedLayerNormalization SkipLayerNormalization
+    SkipSimplifiedLayerNormalization EmbedNormalization`,
+    'all',
+  ),
+  family(
+    reduction,
+    'over other axes than the rows',
+    `ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare ArgMax ArgMin`,
+  ),
+  family(topK, 'along another axis than the rows', 'TopK', [0, 1]),
+  family(cumulative, 'along another axis than the rows', 'CumSum CumProd'),
+  family(matMul([0, 1]), PRODUCTS, 'MatMul MatMulInteger MatMulIntegerToFloat FusedMatMul TransposeMatMul', [0, 1]),
+  family(matMul([0, 3]), PRODUCTS, 'QLinearMatMul QGemm', [0, 3]),
+  family(gemm, PRODUCTS, 'Gemm FusedGemm', [0, 1, 2]),
+  family(packedWeights, 'if all rows have the same weights', 'MatMulNBits MatMulBnb4'),
+  family(einsum, 'if the letter of the rows is in the result', 'Einsum', 'all'),
+  family(
+    along(({ node }, rank) => (node.ints('axes') ?? [0, 2, 3]).map((axis) => axisOf(axis, rank))),
+    'never',
+    'MeanVarianceNormalization',
+  ),
+];

@@ -18,7 +18,7 @@ import {
   sizes,
   type Traced,
 } from '../traced.ts';
-import { givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
+import { type Family, family, givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
 
 /* Rules of elementwise operators. */
 
@@ -62,7 +62,7 @@ function isCertain(operator: string, given: readonly Size[]): boolean {
   return given.length === 2 && (isProportional(first, second) || isBelow(first, second) || isBelow(second, first));
 }
 
-export const elementwise: Rule = (step) => {
+const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
   const { shape, ...met } = meetBroadcast(inputs);
   // A power has the type of its base.
@@ -114,7 +114,7 @@ function isAtLeast0(size: Size): boolean {
 }
 
 /** Rule of text normalization, which drops stop words. */
-export const normalisedText: Rule = (step) => {
+const normalisedText: Rule = (step) => {
   const data = inputAt(step, 0);
   if (step.node.has('stopwords') && data.kind !== 'same') mixes('its rows decide the shape of its output');
   return plain(data);
@@ -124,7 +124,7 @@ export const normalisedText: Rule = (step) => {
 const WIDE_TYPES = new Set([1, 6, 7, 11, 12, 13]);
 const BOOLEAN = 9;
 
-export const cast: Rule = (step) => {
+const cast: Rule = (step) => {
   const data = inputAt(step, 0);
   const to = step.node.int('to');
   const isReal = to === undefined ? step.inputs[1]?.isReal === true : REAL_TYPES.has(to);
@@ -153,7 +153,7 @@ function truthOf({ entries }: Traced): readonly Size[] | undefined {
 }
 
 /** Rule in which the first input decides, and others, such as scales, are the same for all rows. */
-export const withFixed: Rule = (step) => {
+const withFixed: Rule = (step) => {
   const [data, ...others] = givenOf(step) as [Traced, ...Traced[]];
   if (others.some((other) => other.kind !== 'same')) return elementwise(step);
   const axis = axisOf(step.node.int('axis', 1), shapeOf(data).length);
@@ -161,3 +161,20 @@ export const withFixed: Rule = (step) => {
   if (perAxis !== undefined && hasRows(data) && axis === data.axis) refuseOwnRows([perAxis], 0, 1);
   return { ...plain(data), shape: shapeOf(data) };
 };
+
+export const ELEMENTWISE: readonly Family[] = [
+  family(
+    elementwise,
+    'always; no row count, row number or per-row constant may be an operand',
+    `Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip
+    Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN
+    LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink
+    Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor BiasGelu FastGelu
+    QuickGelu BiasAdd BiasSplitGelu StringConcat RegexFullMatch Binarizer CategoryMapper LabelEncoder
+    QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearWhere`,
+    'all',
+  ),
+  family(normalisedText, 'without stop words', 'StringNormalizer'),
+  family(cast, 'always', 'Cast CastLike', 'all'),
+  family(withFixed, 'always, unless each row has a scale', 'QuantizeLinear DequantizeLinear', 'all'),
+];

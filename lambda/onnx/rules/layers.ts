@@ -21,6 +21,8 @@ import {
 } from '../traced.ts';
 import {
   CONSTANT_ROWS,
+  type Family,
+  family,
   followSizes,
   fromAxis,
   givenOf,
@@ -34,7 +36,7 @@ import {
 
 /* Rules of layers: recurrent ones, attention, convolutions and pools; and of control flow. */
 
-export const recurrent: Rule = (step) => {
+const recurrent: Rule = (step) => {
   const { node, inputs } = step;
   const data = inputAt(step, 0);
   // ONNX Runtime has no kernel for it.
@@ -52,7 +54,7 @@ export const recurrent: Rule = (step) => {
   return [{ ...met, axis: met.axis < 0 ? -1 : 2, shape: [time, directions, rows, hidden] }, last, last];
 };
 
-export const branch: Rule = (step) => {
+const branch: Rule = (step) => {
   const condition = inputAt(step, 0);
   const [taken] = constantsOf(condition) ?? [];
   const graphs = [step.node.graph('then_branch'), step.node.graph('else_branch')].filter(
@@ -85,7 +87,7 @@ function either(one: Traced, other: Traced, { inputs: [condition], open }: Step)
 }
 
 /** Rule of a scan without carried state over an axis that rows share: each step is an ordinary graph. */
-export const scan: Rule = (step) => {
+const scan: Rule = (step) => {
   const { node } = step;
   const body = node.graph('body') ?? unknown('it has no body');
   const given = givenOf(step);
@@ -113,7 +115,7 @@ export const scan: Rule = (step) => {
 
 const SCAN_DIRECTIONS = ['scan_input_axes', 'scan_output_axes', 'scan_input_directions', 'scan_output_directions'];
 
-export const distances: Rule = (step) => {
+const distances: Rule = (step) => {
   const [data, others] = [inputAt(step, 0), inputAt(step, 1)];
   if (hasRows(data) && (data.axis !== 0 || others.kind !== 'same')) mixes('it compares rows with rows');
   return { ...meet([data, others]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
@@ -129,7 +131,7 @@ const ATTENDED = {
 const PACKED_ATTENTION = { 0: 0, 3: 0, 4: 1, 5: 0 };
 
 /** Rule of fused layers, in which each row attends to itself. */
-export const attention: Rule = (step) => {
+const attention: Rule = (step) => {
   const { operator, domain } = step.node;
   const data = inputAt(step, 0);
   const isOfOnnx = domain === '';
@@ -151,7 +153,7 @@ export const attention: Rule = (step) => {
   return [{ ...kept, shape }, past, past];
 };
 
-export const embedded: Rule = (step) => {
+const embedded: Rule = (step) => {
   const data = inputAt(step, 0);
   const met = meetOn(step, { 0: 0, 1: 0, 7: 0, 8: 0 });
   const [rows = ONE, length = ONE] = shapeOf(data);
@@ -163,7 +165,7 @@ export const embedded: Rule = (step) => {
   ];
 };
 
-export const rotated: Rule = (step) => {
+const rotated: Rule = (step) => {
   const data = inputAt(step, 0);
   const isOfOnnx = step.node.domain === '';
   // Without positions, the tables of ONNX's own operator have an axis of rows.
@@ -174,7 +176,7 @@ export const rotated: Rule = (step) => {
 };
 
 /** Returns the rule for images with rows on axis 0, and weights that are the same for all. */
-export const image =
+const image =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
     if (step.node.int('channels_last', 0) === 1) unknown('it has the channels last');
@@ -209,7 +211,7 @@ function slid(step: Step, spatial: readonly Size[], { kernel, isTransposed = fal
   });
 }
 
-export const convolved = (step: Step, data: Traced): Size[] => {
+const convolved = (step: Step, data: Traced): Size[] => {
   const weights = inputAt(step, step.node.operator === 'QLinearConv' ? 3 : 1);
   const [rows = ONE, , ...spatial] = shapeOf(data);
   const [maps = ONE, group = ONE, ...kernel] = shapeOf(weights);
@@ -219,15 +221,14 @@ export const convolved = (step: Step, data: Traced): Size[] => {
   return [rows, channels, ...slid(step, spatial, { kernel: window, isTransposed })];
 };
 
-export const pooled = (step: Step, data: Traced): Size[] => {
+const pooled = (step: Step, data: Traced): Size[] => {
   const [rows = ONE, channels = ONE, ...spatial] = shapeOf(data);
   return [rows, channels, ...slid(step, spatial, { kernel: step.node.ints('kernel_shape') ?? [] })];
 };
 
-export const pooledWhole = (_: Step, data: Traced): Size[] =>
-  shapeOf(data).map((size, axis) => (axis < 2 ? size : ONE));
+const pooledWhole = (_: Step, data: Traced): Size[] => shapeOf(data).map((size, axis) => (axis < 2 ? size : ONE));
 
-export const resized: Rule = (step) => {
+const resized: Rule = (step) => {
   const { node, inputs, opset, open } = step;
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
@@ -250,11 +251,9 @@ export const resized: Rule = (step) => {
   return { ...plain(data), shape: result };
 };
 
-export const blocks: Rule = rowsFirst(({ open }, data) =>
-  shapeOf(data).map((size, axis) => (axis === 0 ? size : open())),
-);
+const blocks: Rule = rowsFirst(({ open }, data) => shapeOf(data).map((size, axis) => (axis === 0 ? size : open())));
 
-export const batchNormalised: Rule = (step) => {
+const batchNormalised: Rule = (step) => {
   const { node, opset } = step;
   const data = inputAt(step, 0);
   const isTraining =
@@ -263,3 +262,32 @@ export const batchNormalised: Rule = (step) => {
   if (hasRows(data) && data.axis === 1) mixes('it takes axis 1 for channels, and the rows are there');
   return plain(data);
 };
+
+export const LAYERS: readonly Family[] = [
+  family(batchNormalised, 'outside of training mode', 'BatchNormalization'),
+  family(
+    rowsFirst((_, data) => shapeOf(data)),
+    'if the rows are on axis 0',
+    'InstanceNormalization GroupNormalization GroupNorm LRN',
+  ),
+  family(
+    image(convolved),
+    'if the rows are on axis 0 and the weights are the same for all',
+    'Conv ConvInteger QLinearConv FusedConv ConvTranspose',
+  ),
+  family(image(pooled), 'if the rows are on axis 0', 'AveragePool MaxPool LpPool QLinearAveragePool'),
+  family(
+    image(pooledWhole),
+    'if the rows are on axis 0',
+    'GlobalAveragePool GlobalMaxPool GlobalLpPool QLinearGlobalAveragePool',
+  ),
+  family(resized, 'unless the rows are resized', 'Resize Upsample', 'all'),
+  family(blocks, 'if the rows are on axis 0', 'DepthToSpace SpaceToDepth'),
+  family(recurrent, 'if the rows are not on the axis of time', 'LSTM GRU RNN', [0, 4, 5, 6]),
+  family(scan, 'over what all rows share, if it carries no state', 'Scan', 'all'),
+  family(distances, 'from what all rows share', 'CDist', [0, 1]),
+  family(branch, 'if rows do not choose the branch', 'If', 'all'),
+  family(attention, 'if the rows are on axis 0', 'Attention QAttention MultiHeadAttention GroupQueryAttention', 'all'),
+  family(embedded, 'if the rows are on axis 0', 'EmbedLayerNormalization QEmbedLayerNormalization', 'all'),
+  family(rotated, 'if the rows are on axis 0', 'RotaryEmbedding', 'all'),
+];

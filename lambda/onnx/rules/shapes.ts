@@ -27,6 +27,8 @@ import {
 import {
   axesOf,
   CONSTANT_ROWS,
+  type Family,
+  family,
   followSizes,
   fromAxis,
   givenOf,
@@ -36,12 +38,13 @@ import {
   quotient,
   type Rule,
   refuseOthers,
+  rowsFirst,
   withSizeAt,
 } from './step.ts';
 
 /* Rules of operators that change shapes or compute with them. */
 
-export const permute: Rule = (step) => {
+const permute: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   return permuted(data, step.node.ints('perm') ?? fromAxis(0, rank).reverse());
@@ -70,7 +73,7 @@ export function permuted(data: Traced, order: readonly number[]): Traced {
   };
 }
 
-export const reshape: Rule = (step) => {
+const reshape: Rule = (step) => {
   const data = inputAt(step, 0);
   const given = step.inputs[1]?.entries ?? step.node.ints('shape')?.map(constantSize);
   if (given === undefined) unknown('its new shape is not followed');
@@ -105,14 +108,14 @@ export function reshaped(data: Traced, shape: readonly Size[]): Traced {
   return mixes('its new shape does not keep rows apart');
 }
 
-export const flatten: Rule = (step) => {
+const flatten: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const axis = axisOf(step.node.int('axis', 1), shape.length);
   return reshaped(data, [productOf(shape.slice(0, axis)), productOf(shape.slice(axis))]);
 };
 
-export const squeeze: Rule = (step) => {
+const squeeze: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const given = axesOf(step, shape.length);
@@ -127,7 +130,7 @@ export const squeeze: Rule = (step) => {
   };
 };
 
-export const unsqueeze: Rule = (step) => {
+const unsqueeze: Rule = (step) => {
   const data = inputAt(step, 0);
   const given = numbersOf(step, 'axes', 1) ?? [];
   const rank = shapeOf(data).length + given.length;
@@ -142,7 +145,7 @@ export const unsqueeze: Rule = (step) => {
   };
 };
 
-export const expand: Rule = (step) => {
+const expand: Rule = (step) => {
   const data = inputAt(step, 0);
   const wanted = inputAt(step, 1).entries ?? unknown('its new shape is not followed');
   return spread(data, broadcast([shapeOf(data), wanted]));
@@ -178,7 +181,7 @@ function entriesSpread({ entries }: Traced, shape: readonly Size[]): readonly Si
   return entries.length === 1 ? new Array<Size>(count).fill(entries[0] as Size) : undefined;
 }
 
-export const tile: Rule = (step) => {
+const tile: Rule = (step) => {
   const data = inputAt(step, 0);
   const repeats = inputAt(step, 1).entries ?? unknown('how often it repeats is not followed');
   const shape = shapeOf(data).map((size, axis) => sizes((a, b) => a * b, size, repeats[axis] ?? ONE));
@@ -186,7 +189,7 @@ export const tile: Rule = (step) => {
   return spread(data, shape);
 };
 
-export const filled: Rule = (step) => {
+const filled: Rule = (step) => {
   const shape = inputAt(step, 0).entries ?? unknown('its shape is not followed');
   const constant = step.node.tensor('value');
   const value = step.node.has('value') ? constant?.values?.[0] : 0;
@@ -199,18 +202,18 @@ export const filled: Rule = (step) => {
   };
 };
 
-export const shapeRule: Rule = ({ node, inputs: [data] }) => {
+const shapeRule: Rule = ({ node, inputs: [data] }) => {
   const shape = shapeOf(data as Traced);
   const [start, end] = [node.int('start', 0), node.int('end', shape.length)];
   const entries = shape.slice(start, end);
   return same([constantSize(entries.length)], entries);
 };
 
-export const sizeRule: Rule = (step) => same([], [productOf(shapeOf(inputAt(step, 0)))]);
+const sizeRule: Rule = (step) => same([], [productOf(shapeOf(inputAt(step, 0)))]);
 
 const isOne = (size: Size): boolean => constantOf(size) === 1;
 
-export const range: Rule = (step) => {
+const range: Rule = (step) => {
   const [start, limit, delta] = [0, 1, 2].map((index) => inputAt(step, index).entries?.[0]);
   const isFixed = givenOf(step).every(({ kind }) => kind === 'same');
   if (start === undefined || limit === undefined || delta === undefined) {
@@ -239,7 +242,7 @@ export const range: Rule = (step) => {
   };
 };
 
-export const slice: Rule = (step) => {
+const slice: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const given = (name: string, input: number): readonly Size[] | undefined =>
@@ -287,7 +290,7 @@ function slicedEntries(
   return by === -1 && start === -1 && end < -blocks.length ? blocks.toReversed().flat() : undefined;
 }
 
-export const split: Rule = (step) => {
+const split: Rule = (step) => {
   const { node, inputs } = step;
   const data = inputAt(step, 0);
   const axis = axisOf(node.int('axis', 0), shapeOf(data).length);
@@ -314,7 +317,7 @@ export const split: Rule = (step) => {
 };
 
 /** Rule of a quantised concatenation: scale and zero point of the result come first, then each tensor with its own. */
-export const quantisedConcat: Rule = (step) => {
+const quantisedConcat: Rule = (step) => {
   const joined = [...step.inputs.keys()].filter((index) => index >= 2 && index % 3 === 2);
   refuseOthers(step, joined);
   return joinedAlong(
@@ -323,7 +326,7 @@ export const quantisedConcat: Rule = (step) => {
   );
 };
 
-export const concat: Rule = (step) => joinedAlong(step.node.int('axis', 0), givenOf(step));
+const concat: Rule = (step) => joinedAlong(step.node.int('axis', 0), givenOf(step));
 
 /** Joins tensors along an axis. */
 export function joinedAlong(along: number, inputs: readonly Traced[]): Traced {
@@ -359,7 +362,7 @@ export function joinedAlong(along: number, inputs: readonly Traced[]): Traced {
   };
 }
 
-export const pad: Rule = (step) => {
+const pad: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   const given = followSizes(step, 1) ?? (step.node.ints('pads') ?? step.node.ints('paddings'))?.map(constantSize);
@@ -378,3 +381,28 @@ export const pad: Rule = (step) => {
     mixes('it adds rows');
   return { ...plain(data), shape };
 };
+
+export const SHAPES: readonly Family[] = [
+  family(
+    rowsFirst((step, data) => [...shapeOf(data).slice(0, 2), ...shapeOf(inputAt(step, 1)).slice(1, -1)]),
+    'if the rows are on axis 0',
+    'GridSample',
+    [0, 1],
+  ),
+  family(permute, 'always', 'Transpose'),
+  family(reshape, 'if rows stay the slowest part of an axis', 'Reshape', [0, 1]),
+  family(flatten, 'if rows stay the slowest part of an axis', 'Flatten'),
+  family(squeeze, 'unless the axis of the rows goes', 'Squeeze'),
+  family(unsqueeze, 'always', 'Unsqueeze'),
+  family(expand, 'unless rows are repeated', 'Expand', [0, 1]),
+  family(tile, 'unless rows are repeated', 'Tile', [0, 1]),
+  family(filled, 'always', 'ConstantOfShape'),
+  family(shapeRule, 'if the number of rows does not enter the data', 'Shape'),
+  family(sizeRule, 'if the number of rows does not enter the data', 'Size'),
+  family(range, 'if row numbers do not enter the data', 'Range', 'all'),
+  family(slice, 'along other axes than the rows', 'Slice', 'all'),
+  family(split, 'along another axis than the rows', 'Split', [0, 1]),
+  family(concat, 'along another axis than the rows', 'Concat', 'all'),
+  family(quantisedConcat, 'along another axis than the rows', 'QLinearConcat', 'all'),
+  family(pad, 'along other axes than the rows', 'Pad', [0, 1]),
+];
