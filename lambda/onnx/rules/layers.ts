@@ -284,7 +284,7 @@ export const LAYERS: readonly Family[] = [
   family(resized, 'unless the rows are resized', 'Resize Upsample', 'all'),
   family(blocks, 'if the rows are on axis 0', 'DepthToSpace SpaceToDepth'),
   family(recurrent, 'if the rows are not on the axis of time', 'LSTM GRU RNN', [0, 4, 5, 6]),
-  family(scan, 'over what all rows share, if it carries no state', 'Scan', 'all'),
+  family(scan, 'over constants, without state', 'Scan', 'all'),
   family(distances, 'from what all rows share', 'CDist', [0, 1]),
   family(branch, 'if rows do not choose the branch', 'If', 'all'),
   family(attention, 'if the rows are on axis 0', 'Attention QAttention MultiHeadAttention GroupQueryAttention', 'all'),

@@ -103,6 +103,13 @@ const scatterElements: Rule = (step) => {
   return { ...met, shape };
 };
 
+/** Rule of writes by tuple. */
+const writtenTuples: Rule = (step) => {
+  const inputs = givenOf(step);
+  if (inputs.some(hasRows)) unknown('it writes by indexes');
+  return { ...meet(inputs), shape: shapeOf(inputAt(step, 0)) };
+};
+
 const oneHot: Rule = (step) => {
   const indices = inputAt(step, 0);
   const shape = shapeOf(indices);
@@ -129,6 +136,7 @@ export const LOOK_UPS: readonly Family[] = [
   family(gatherElements, 'along another axis than the rows', 'GatherElements', [0, 1]),
   family(gatherTuples, "in what all rows share, or in each row's own", 'GatherND', [0, 1]),
   family(scatterElements, 'along another axis than the rows', 'ScatterElements Scatter', 'all'),
+  family(writtenTuples, 'into constants', 'ScatterND', 'all'),
   family(oneHot, 'if the width is constant', 'OneHot', [0, 1]),
   family(triangle, 'if rows are not on the last two axes', 'Trilu'),
 ];

@@ -305,7 +305,10 @@ const split: Rule = (step) => {
       given === undefined
         ? index * (constantOf(each) ?? Number.NaN)
         : given.slice(0, index).reduce((sum, one) => sum + (constantOf(one) ?? Number.NaN), 0);
-    if (hasRows(data) && axis === data.axis) mixes('it splits the rows');
+    if (hasRows(data) && axis === data.axis) {
+      if (!isEqual(quotient(whole, part), seriesOf(data))) mixes('it splits the rows');
+      return { ...plain(data), series: ONE, shape: withSizeAt(shapeOf(data), axis, part) };
+    }
     const isVector = shapeOf(data).length === 1 && !Number.isNaN(start);
     const entries = isVector ? data.entries?.slice(start, start + (constantOf(part) ?? 0)) : undefined;
     return {
@@ -353,7 +356,12 @@ export function joinedAlong(along: number, inputs: readonly Traced[]): Traced {
     leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others,
     inputs.map((input) => input.axis),
   );
-  if (met.axis === axis) (inputs.every(hasRows) ? unknown : mixes)('it joins rows of several tensors');
+  if (met.axis === axis) {
+    const rows = sizeAt(inputs.find(hasRows) as Traced, axis);
+    if (!inputs.every((one) => hasRows(one) && isEqual(sizeAt(one, axis), rows) && isEqual(seriesOf(one), ONE)))
+      mixes('it joins rows of several tensors');
+    return { ...met, series: constantSize(inputs.length), shape };
+  }
   if (met.axis >= 0 && !others.every(hasRows)) mixes(CONSTANT_ROWS);
   return {
     ...met,

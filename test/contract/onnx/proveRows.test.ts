@@ -269,7 +269,12 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     mixed('repeats rows by the number', `${COUNT}; s = Concat [1] rows [1] axis=0; y = Expand x s`, 'F[N,1,4]'),
   ],
   Tiling: [apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'), mixed("Tile 'y': it repeats rows", 'y = Tile x [2,1]')],
-  'Constants of a shape': [apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros')],
+  'Constants of a shape': [
+    apart(
+      'c = Concat x x axis=0; s = Shape c; zeros = ConstantOfShape s; m = Max c zeros; y,z = Split m axis=0 num_outputs=2',
+    ),
+    apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros'),
+  ],
   Shapes: [apart('shape = Shape x; flat = Flatten x; y = Reshape flat shape', CUBE)],
   Sizes: [mixed("Div 'y': the number of rows", 'size = Size x; count = Cast size to=1; y = Div x count')],
   Ranges: [
@@ -291,6 +296,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   Joins: [
     apart('y = Concat x x axis=-1', 'F[N,4]', 'F[N,8]'),
+    mixed("'y': it has another number of rows than the inputs", 'y = Concat x x axis=0'),
     mixed("Concat 'z': ", 'z = Concat w(1,4) x axis=0; y = Softmax z axis=1'),
     mixed("'y': a constant number of rows meets the rows", 'y = Concat x w(1,4) axis=1', 'F[N,4]', 'F[N,8]'),
   ],
@@ -323,6 +329,9 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Writes by element': [
     apart('y = ScatterElements x at new axis=1', 'F[N,4]; at I[N,1]; new F[N,1]'),
     mixed('it writes rows by', 'y = ScatterElements x at new', 'F[N,4]; at I[N,4]; new F[N,4]'),
+  ],
+  'Writes by tuple': [
+    apart('m = Reshape [0] [1,1]; t = ScatterND w(3,4) m w(1,4); y = MatMul x t', 'F[N,3]', 'F[N,4]'),
   ],
   'One of many': [
     apart('y = OneHot x 3 [0.0,1.0]', IDS, 'F[N,3]'),
@@ -901,8 +910,8 @@ describe('a graph', () => {
       },
     ],
     [
-      'rows of two tensors, one behind the other',
-      mixed("Concat 'c': it joins rows of several", 'c = Concat x x axis=0; y,z = Split c axis=0 num_outputs=2'),
+      'a write by tuple',
+      mixed("ScatterND 'y': it writes by indexes", 'y = ScatterND x at new', 'F[N,4]; at I[N,1]; new F[N,4]'),
     ],
     [
       'an output without rows',
