@@ -67,23 +67,17 @@ const branch: Rule = (step) => {
   return then.map((one, index) => either(one, otherwise[index] as Traced, step));
 };
 
-function either(one: Traced, other: Traced, { inputs: [condition], open }: Step): Traced {
+function either(one: Traced, other: Traced, { inputs: [condition] }: Step): Traced {
   const isAlike =
     one.kind === other.kind &&
     one.axis === other.axis &&
     one.shape?.length === other.shape?.length &&
+    one.shape?.every((size, axis) => isEqual(size, other.shape?.[axis] ?? ONE)) &&
     isEqual(seriesOf(one), seriesOf(other)) &&
     one.padding === undefined &&
     other.padding === undefined;
   if (!isAlike) unknown('its branches treat rows differently');
-  const shape = one.shape?.map((size, axis) =>
-    isEqual(size, other.shape?.[axis] ?? ONE)
-      ? size
-      : axis === one.axis
-        ? unknown('its branches treat rows differently')
-        : open(),
-  );
-  return { ...plain(one), shape, byLength: [condition, one, other].some((traced) => traced?.byLength) };
+  return { ...plain(one), byLength: [condition, one, other].some((traced) => traced?.byLength) };
 }
 
 /** Rule of a scan without carried state over an axis that rows share: each step is an ordinary graph. */
