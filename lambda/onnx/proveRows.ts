@@ -5,6 +5,7 @@ import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './grap
 import { refuseByBatch, ruleOf } from './operatorRules.ts';
 import type { Step } from './rules/step.ts';
 import {
+  constantOf,
   constantSize,
   constants,
   hasRows,
@@ -114,7 +115,9 @@ class Walk {
       if (!hasRows(traced)) throw new Stop('unknown', 'it has no row for each row of the inputs');
       const rows = traced.shape?.[traced.axis];
       if (traced.axis !== batchAxis) {
-        this.batchAxis = { [name]: traced.axis };
+        // In runs of one row, an axis of size 1 holds the rows as well.
+        const isOne = constantOf(traced.shape?.[batchAxis] ?? ROWS) === 1;
+        if (!isOne || this.#model.inputs.some(({ shape }) => shape[0] !== 1)) this.batchAxis = { [name]: traced.axis };
         throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
       }
       if (rows !== undefined && !isEqual(rows, ROWS))

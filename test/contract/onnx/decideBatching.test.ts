@@ -91,6 +91,8 @@ describe('a model of which not even a row alone would be answered rightly', () =
       /its rows are on axis 1, not on axis 0; declare the batch axis as "batchAxis": \{"y":1\} in config\.json/,
     );
     expect((await openOnly(bytes, { batchAxis: { y: 1 } })).model.independence).toBe('independent');
+    const ofOneRow = untold('y = Transpose x perm=[1,0,2]', 'FP32[1,1,2]', 'FP32[1,1,2]');
+    expect((await openOnly(ofOneRow)).model.sharing).toBe('never');
   });
 
   it('is opened where it only pads up to such sizes', async () => {
