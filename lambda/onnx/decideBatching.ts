@@ -86,7 +86,9 @@ function decide(model: Model, { proof, batching, differs }: Known, tried: RowTri
   const evidence = `${what}: ${why}${seen}`;
   const cure = cureOf(proof, tried);
   refuseFixedRows(model, evidence, cure);
-  refuseRowsAsTime(model, proof, evidence);
+  refuseOtherAxis(model, proof, evidence);
+  // If each run has one row, no row has neighbours.
+  if (model.maxBatchRows === 1) return runAlone(evidence);
   const meant = 'or set "batching": "alone" in config.json if that is intended';
   return runAlone(evidence, [`${ALONE}, because ${evidence}; ${cure}, ${meant}`]);
 }
@@ -113,12 +115,17 @@ const CURE_OF_KERNELS =
 
 const RECURRENT = new Set(['LSTM', 'GRU', 'RNN']);
 
-/** Refuses a recurrent model that mixes rows. Its rows are probably on axis 1. */
-function refuseRowsAsTime({ inputs }: Model, { operator }: RowProof, found: string): void {
-  if (!RECURRENT.has(operator) || inputs.some(({ batchAxis = 0 }) => batchAxis > 0)) return;
+/** Refuses a model whose rows are on another axis: that of an output, or probably axis 1 of a recurrent model. */
+function refuseOtherAxis({ inputs }: Model, { operator, batchAxis }: RowProof, found: string): void {
+  const [first] = inputs;
+  const hasRowsAsTime = RECURRENT.has(operator) && inputs.every((input) => !input.batchAxis);
+  const isOpen = typeof first?.shape[1] === 'string';
+  const declared = batchAxis ?? (hasRowsAsTime && isOpen ? { [first.name]: 1 } : undefined);
+  if (declared === undefined) return;
+  const otherwise = batchAxis === undefined ? ', or export the model with batch_first' : '';
   throw new Error(
-    `${found}; declare the batch axis as "batchAxis": {"${inputs[0]?.name}": 1} in config.json, or export the model with ` +
-      'batch_first; if axis 0 is the batch after all, set "batching": "alone" there',
+    `${found}; declare the batch axis as "batchAxis": ${JSON.stringify(declared)} in config.json${otherwise}; if axis 0 is ` +
+      'the batch after all, set "batching": "alone" there',
   );
 }
 

@@ -5,20 +5,19 @@ import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './grap
 import { refuseByBatch, ruleOf } from './operatorRules.ts';
 import type { Step } from './rules/step.ts';
 import {
+  constantOf,
   constantSize,
   constants,
   hasRows,
   isEqual,
   isMultipleOfRows,
   lengthSize,
-  ONE,
   openSize,
   ROWS,
   type Scale,
   type Size,
   Stop,
   same,
-  seriesOf,
   type Traced,
   variesWithRows,
 } from './traced.ts';
@@ -33,6 +32,8 @@ export interface RowProof {
   readonly why: string;
   /** Node and reason if the padded length enters the data as a number. */
   readonly byLength?: string | undefined;
+  /** Axis of the rows by output, if it is not the declared one. */
+  readonly batchAxis?: Readonly<Record<string, number>> | undefined;
 }
 
 interface Contract extends Pick<Model, 'inputs' | 'outputs' | 'ragged'> {
@@ -45,7 +46,8 @@ export function proveRows(graph: ModelGraph, model: Contract): RowProof {
   const proof = proveAt('small', graph, model);
   if (proof.verdict === 'independent') return proof;
   const atLargeSizes = proveAt('large', graph, model);
-  return atLargeSizes.verdict === 'independent' ? atLargeSizes : proof;
+  // Small images and short sounds may not reach the end of the graph.
+  return proof.verdict === 'unknown' || atLargeSizes.verdict === 'independent' ? atLargeSizes : proof;
 }
 
 function proveAt(scale: Scale, graph: ModelGraph, model: Contract): RowProof {
@@ -56,31 +58,12 @@ function proveAt(scale: Scale, graph: ModelGraph, model: Contract): RowProof {
   } catch (error) {
     if (!(error instanceof Stop)) throw error;
     const why = `${walk.at}: ${error.message}`;
-    return { verdict: error.verdict, operator: walk.operator, why, byLength: walk.byLength };
+    const { operator, byLength, batchAxis } = walk;
+    return { verdict: error.verdict, operator, why, byLength, batchAxis };
   }
 }
 
-/** Values by name, in a graph within another one. */
-class Scope {
-  readonly #values = new Map<string, Traced>();
-  readonly #outer: Scope | undefined;
-
-  constructor(outer?: Scope) {
-    this.#outer = outer;
-  }
-
-  has(name: string): boolean {
-    return this.#values.has(name);
-  }
-
-  get(name: string): Traced | undefined {
-    return this.#values.get(name) ?? this.#outer?.get(name);
-  }
-
-  set(name: string, traced: Traced): void {
-    this.#values.set(name, traced);
-  }
-}
+type Scope = Map<string, Traced>;
 
 class Walk {
   readonly #graph: ModelGraph;
@@ -90,6 +73,7 @@ class Walk {
   /** Current node, or the name of an output. */
   #looked: GraphNode | string = '';
   byLength: string | undefined;
+  batchAxis: Record<string, number> | undefined;
 
   constructor(graph: ModelGraph, model: Contract, scale: Scale) {
     this.#graph = graph;
@@ -107,7 +91,7 @@ class Walk {
   }
 
   follow(): void {
-    const scope = new Scope();
+    const scope = scopeOf(this.#graph);
     const names = new Map<string, Size>();
     for (const spec of this.#model.inputs) scope.set(spec.name, this.#inputOf(spec, names));
     for (const { name, datatype, shape, data } of this.#model.fixed ?? []) {
@@ -130,11 +114,14 @@ class Walk {
       if (traced.padding !== undefined) throw new Stop('mixes', 'its rows decide how wide it is');
       if (!hasRows(traced)) throw new Stop('unknown', 'it has no row for each row of the inputs');
       const rows = traced.shape?.[traced.axis];
-      if (traced.axis !== batchAxis)
+      if (traced.axis !== batchAxis) {
+        // In runs of one row, an axis of size 1 holds the rows as well.
+        const isOne = constantOf(traced.shape?.[batchAxis] ?? ROWS) === 1;
+        if (!isOne || this.#model.inputs.some(({ shape }) => shape[0] !== 1)) this.batchAxis = { [name]: traced.axis };
         throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
+      }
       if (rows !== undefined && !isEqual(rows, ROWS))
         throw new Stop('mixes', 'it has another number of rows than the inputs');
-      if (!isEqual(seriesOf(traced), ONE)) throw new Stop('mixes', 'its rows are in another order');
     }
   }
 
@@ -161,14 +148,11 @@ class Walk {
   }
 
   #followGraph(
-    graph: Pick<Graph, 'nodes'> & Partial<Graph>,
+    graph: Pick<Graph, 'nodes'>,
     scope: Scope,
     opsets: ReadonlyMap<string, number>,
     wanted: readonly string[],
   ): void {
-    for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
-      if (!scope.has(name)) scope.set(name, constants(dims, values, isReal));
-    }
     for (const node of neededFor(graph.nodes, wanted)) this.#followNode(node, scope, opsets);
   }
 
@@ -182,6 +166,8 @@ class Walk {
       if (name === '') continue;
       if (traced === undefined) throw new Stop('unknown', `output ${index} is not followed`);
       refuseOwnShape(traced);
+      if (traced.shape?.some((size) => size.some((length) => length < 0)))
+        throw new Stop('unknown', 'it does not run at the sizes that were tried');
       // Places are indexes. If they enter the data, rows mix.
       if (traced.byLength && hasRows(traced) && traced.kind !== 'places') this.byLength ??= this.at;
       scope.set(name, traced);
@@ -201,7 +187,7 @@ class Walk {
     if (called !== undefined && rule !== undefined)
       throw new Stop('unknown', 'the model has a function of the name of an operator');
     if (called !== undefined) {
-      const inner = new Scope();
+      const inner: Scope = new Map();
       for (const [index, name] of called.inputs.entries()) {
         const traced = inputs[index];
         if (traced !== undefined) inner.set(name, traced);
@@ -227,9 +213,10 @@ class Walk {
       opset: opsets.get(node.domain) ?? 1,
       open: () => this.#open(),
       within: (graph, given = []) => {
-        const inner = new Scope(scope);
+        const inner = scopeOf(graph, scope);
         for (const [index, traced] of given.entries()) inner.set(graph.inputs[index] ?? '', traced);
         this.#followGraph(graph, inner, opsets, graph.outputs);
+        this.#looked = node;
         return graph.outputs.map((name) => inner.get(name) ?? same());
       },
     };
@@ -267,6 +254,14 @@ function constantOfNode(node: GraphNode): Traced {
   return node.has('value_strings')
     ? same([constantSize(node.texts('value_strings').length)])
     : same(node.has('value_string') ? [] : undefined);
+}
+
+/** Returns the values that the nodes of a graph see: its constants, and those of the graph around it. */
+function scopeOf(graph: Graph, outer: Scope = new Map()): Scope {
+  const own = [...graph.constants].map(
+    ([name, { dims, values, isReal }]) => [name, constants(dims, values, isReal)] as const,
+  );
+  return new Map([...outer, ...own]);
 }
 
 /** Returns the nodes that the outputs need, each after the nodes of its inputs. A file may have them in any order. */

@@ -355,7 +355,7 @@ const LOAD_ERRORS: readonly (readonly [said: RegExp, explain: (match: RegExpExec
   ],
   [/graph is not acyclic/, () => 'expected nodes without a cycle, got one; export it again'],
   [
-    /Type Error: Type/,
+    /Type Error: Type parameter .* bound to different types/,
     () => 'columns of different types meet: export all numbers as float32 (docs/recipes.md, A pipeline over a table)',
   ],
 ];

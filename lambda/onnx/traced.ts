@@ -52,13 +52,14 @@ export function sizes(combine: (...values: number[]) => number, ...given: readon
 const BATCHES = { ofRows: [1, 2, 3], ofOpen: [4], ofLength: [5] } as const;
 
 /**
- * Marks a result as unknown (NaN) in batches where it is equal although its inputs differ: a comparison or a limit may
- * have another result in other batches. NaN equals nothing, not even itself.
+ * Marks a result as unknown (NaN) in batches where it may follow another rule than in others: if its inputs differ in the
+ * number of rows, or if it is equal although they differ. A comparison or a limit may have another result in other
+ * batches. NaN equals nothing, not even itself.
  */
 export function blur(result: Size, given: readonly Size[]): Size {
   const lost = Object.values(BATCHES).filter(
     (batches) =>
-      batches.every((batch) => result[batch] === result[0]) &&
+      (batches === BATCHES.ofRows || batches.every((batch) => result[batch] === result[0])) &&
       given.some((size) => batches.some((batch) => size[batch] !== size[0])),
   );
   return result.map((value, batch) => (lost.flat().some((one) => one === batch) ? Number.NaN : value));
@@ -123,8 +124,6 @@ export interface Traced {
   readonly bounds?: Bounds | undefined;
   /** Elements of row n are n · `step` plus a number between the two offsets. */
   readonly place?: { readonly step: Size; readonly offset: Bounds } | undefined;
-  /** True if every element is false, like the mask of indexes below 0. */
-  readonly isNever?: boolean | undefined;
   /** Word that pads rows along the last axis. */
   readonly padding?: string | undefined;
   /** True if the last axis has indexes that begin with the row's own place. */

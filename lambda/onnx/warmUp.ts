@@ -116,8 +116,10 @@ async function warmUpAndCheck(
     },
   };
   const warmed = await warmUp(remembering, sizes, { onGpu, fixesSizes, maxElements }).catch((error: unknown) => {
-    if (error instanceof UnbatchedOutput && proof.verdict === 'mixes')
-      throw new Error(`${error.message}; in its graph, ${proof.why}`);
+    if (error instanceof UnbatchedOutput && proof.verdict === 'mixes') {
+      const cure = proof.batchAxis && `: declare "batchAxis": ${JSON.stringify(proof.batchAxis)} in config.json`;
+      throw new Error(`${error.message}; in its graph, ${proof.why}${cure ?? ''}`);
+    }
     throw error;
   });
   const warm = { ...warmed, model: { ...warmed.model, run: recorded.model.run } };

@@ -195,14 +195,6 @@ export const MUTATIONS: readonly Mutation[] = [
     'if (!node.hasGraphs) return ofUnknownShape();\n      throw',
     PROOF,
   ),
-  // Survives: the check before refuses it too: all rows, repeated, are more rows than the inputs have.
-  m(
-    'rows in another order count as the same',
-    'lambda/onnx/proveRows.ts',
-    "if (!isEqual(seriesOf(traced), ONE)) throw new Stop('mixes', 'its rows are in another order');",
-    '',
-    PROOF,
-  ),
   // Survives: the rule of each operator refuses it first; the check is for rules to come.
   m(
     'the number of rows may enter the data',

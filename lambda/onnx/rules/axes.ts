@@ -1,20 +1,27 @@
 import {
   axisOf,
+  broadcast,
+  constantOf,
   constantSize,
   constantsOf,
   hasRows,
   meet,
+  meetBroadcast,
   mixes,
   ONE,
-  productOf,
   refuseOwnRows,
-  same,
+  type Size,
   shapeOf,
+  sizeAt,
+  type Traced,
   unknown,
   variesWithRows,
 } from '../traced.ts';
+import { permuted } from './shapes.ts';
 import {
   axesOf,
+  type Family,
+  family,
   followSizes,
   fromAxis,
   givenOf,
@@ -26,10 +33,10 @@ import {
   withSizeAt,
 } from './step.ts';
 
-/* Rules of operators that work along axes. */
+/* Rules of operators that work along axes, and of matrix products. */
 
 /** Returns the rule of a family that works along some axes, none of which may be that of the rows. */
-export function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
+function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
   return (step) => {
     const data = inputAt(step, 0);
     refuseAlong(data, axesOfStep(step, shapeOf(data).length));
@@ -38,16 +45,16 @@ export function along(axesOfStep: (step: Step, rank: number) => readonly number[
 }
 
 /** Returns the axes of a softmax. Before version 13 it works along an axis and all axes after it. */
-export const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
+const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
   // ONNX Runtime's operator for quantised values has the version as an attribute.
   const version = node.int('opset', opset);
   const axis = axisOf(node.int('axis', version < 13 ? 1 : -1), rank);
   return version < 13 ? fromAxis(axis, rank) : [axis];
 };
 
-export const oneAxis = ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', -1), rank)];
+const oneAxis = ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', -1), rank)];
 
-export const normalised: Rule = (step) => {
+const normalised: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   refuseAlong(data, fromAxis(axisOf(step.node.int('axis', -1), rank), rank));
@@ -65,8 +72,8 @@ export const normalised: Rule = (step) => {
   }));
 };
 
-export const reduction: Rule = (step) => {
-  const { node, inputs } = step;
+const reduction: Rule = (step) => {
+  const { node } = step;
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   const isOfOne = node.operator.startsWith('Arg');
@@ -82,12 +89,10 @@ export const reduction: Rule = (step) => {
     return { kind: 'count', axis: -1, shape };
   }
   const before = keeps ? 0 : axes.filter((axis) => axis < data.axis).length;
-  const total = node.operator === 'ReduceProd' && rank === 1 && data.entries ? [productOf(data.entries)] : undefined;
-  if (total !== undefined && inputs.length > 0) return { ...same(shape, total), isReal: data.isReal };
   return { ...plain(data), axis: data.axis < 0 ? -1 : data.axis - before, shape };
 };
 
-export const topK: Rule = (step) => {
+const topK: Rule = (step) => {
   const data = inputAt(step, 0);
   const axis = axisOf(step.node.int('axis', -1), shapeOf(data).length);
   refuseAlong(data, [axis]);
@@ -97,7 +102,7 @@ export const topK: Rule = (step) => {
   return [0, 1].map(() => ({ ...plain(data), shape }));
 };
 
-export const cumulative: Rule = (step) => {
+const cumulative: Rule = (step) => {
   const data = inputAt(step, 0);
   const [given = 0] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
   const axis = axisOf(given, shapeOf(data).length);
@@ -105,3 +110,129 @@ export const cumulative: Rule = (step) => {
   refuseAlong(data, [axis]);
   return plain(data);
 };
+
+/** Returns the rule of a product of two inputs. A scale and a zero point are between quantised ones. */
+const matMul =
+  ([first, second]: readonly [number, number]) =>
+  (step: Step): Traced => {
+    if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
+      unknown('its batches are transposed');
+    return productOfMatrices(
+      transpose(inputAt(step, first), step.node.int('transA', 0) === 1),
+      transpose(inputAt(step, second), step.node.int('transB', 0) === 1),
+    );
+  };
+
+function transpose(matrix: Traced, is: boolean): Traced {
+  if (!is) return matrix;
+  const rank = shapeOf(matrix).length;
+  return permuted(matrix, [...fromAxis(0, rank - 2), rank - 1, rank - 2]);
+}
+
+function productOfMatrices(a: Traced, b: Traced): Traced {
+  const left = asMatrix(a, 'row');
+  const right = asMatrix(b, 'column');
+  const [rankA, rankB] = [shapeOf(left).length, shapeOf(right).length];
+  if (hasRows(left) && left.axis === rankA - 1) mixes('it sums over the rows');
+  if (hasRows(right) && right.axis === rankB - 2) mixes('it sums over the rows');
+  const leading = broadcast([shapeOf(left).slice(0, -2), shapeOf(right).slice(0, -2)]);
+  const rank = leading.length + 2;
+  const axes = [left.axis + rank - rankA, right.axis + rank - rankB];
+  const met = meet([left, right], axes);
+  const bothHave = hasRows(left) && hasRows(right);
+  if (bothHave && met.axis >= rank - 2) mixes('it multiplies rows with rows');
+  // A separate matrix for each row would fix the number of rows.
+  if (met.axis >= 0 && met.axis < rank - 2) refuseOwnRows([left, right], met.axis, rank);
+  const whole = [...leading, sizeAt(left, rankA - 2), sizeAt(right, rankB - 1)];
+  const isDropped = (index: number): boolean =>
+    (index === rank - 2 && shapeOf(a).length === 1) || (index === rank - 1 && shapeOf(b).length === 1);
+  const dropped = met.axis === rank - 1 && shapeOf(a).length === 1 ? 1 : 0;
+  return { ...met, axis: met.axis - dropped, shape: whole.filter((_, index) => !isDropped(index)) };
+}
+
+/** Converts a vector to a matrix of one row or one column. */
+function asMatrix(vector: Traced, as: 'row' | 'column'): Traced {
+  const shape = shapeOf(vector);
+  if (shape.length !== 1) return vector;
+  const isRow = as === 'row';
+  return {
+    ...vector,
+    shape: isRow ? [ONE, ...shape] : [...shape, ONE],
+    axis: hasRows(vector) && isRow ? 1 : vector.axis,
+  };
+}
+
+const gemm: Rule = (step) => {
+  const product = matMul([0, 1])(step);
+  const addend = step.inputs[2];
+  if (addend === undefined) return product;
+  const { shape, ...met } = meetBroadcast([product, addend]);
+  return { ...met, shape };
+};
+
+const packedWeights: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const rank = shapeOf(data).length;
+  if (hasRows(data) && data.axis === rank - 1) mixes('it sums over the rows');
+  return { ...plain(data), shape: withSizeAt(shapeOf(data), rank - 1, constantSize(step.node.int('N', 1))) };
+};
+
+const einsum: Rule = (step) => {
+  const inputs = givenOf(step);
+  const equation = step.node.text('equation').replaceAll(' ', '');
+  const [terms = '', result] = equation.split('->');
+  const letters = terms.split(',');
+  if (equation.includes('.') || result === undefined) unknown(`its equation ${equation} is not followed`);
+  const sizeOf = new Map<string, Size>();
+  for (const [index, term] of letters.entries()) {
+    for (const [axis, letter] of [...term].entries()) {
+      const known = sizeOf.get(letter);
+      if (known === undefined || constantOf(known) === 1) sizeOf.set(letter, sizeAt(inputs[index] as Traced, axis));
+    }
+  }
+  const rowLetters = inputs.map((input, index) => (hasRows(input) ? letters[index]?.[input.axis] : undefined));
+  const letter = rowLetters.find((one) => one !== undefined);
+  if (letter !== undefined && !result.includes(letter)) mixes(`its equation ${equation} sums over the rows`);
+  const met = meet(
+    inputs,
+    rowLetters.map((one) => (one === undefined ? -1 : result.indexOf(one))),
+  );
+  for (const [index, input] of inputs.entries()) {
+    const at = letter === undefined ? -1 : (letters[index] ?? '').indexOf(letter);
+    if (!hasRows(input) && at >= 0 && constantOf(sizeAt(input, at)) !== 1)
+      mixes('a constant of its own for each row meets the rows');
+  }
+  return { ...met, shape: [...result].map((one) => sizeOf.get(one) ?? ONE) };
+};
+
+const PRODUCTS = 'if neither sums over rows nor multiplies rows with rows';
+
+export const ALONG_AXES: readonly Family[] = [
+  family(along(softmaxAxes), 'along another axis than the rows', 'Softmax LogSoftmax Hardmax QLinearSoftmax'),
+  family(along(oneAxis), 'along another axis than the rows', 'LpNormalization'),
+  family(
+    normalised,
+    'if the rows are before the axes it normalises',
+    `LayerNormalization RMSNormalization SimplifiedLayerNormalization SkipLayerNormalization
+    SkipSimplifiedLayerNormalization EmbedNormalization`,
+    'all',
+  ),
+  family(
+    reduction,
+    'over other axes than the rows',
+    `ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare ArgMax ArgMin`,
+  ),
+  family(topK, 'along another axis than the rows', 'TopK', [0, 1]),
+  family(cumulative, 'along another axis than the rows', 'CumSum CumProd'),
+  family(matMul([0, 1]), PRODUCTS, 'MatMul MatMulInteger MatMulIntegerToFloat FusedMatMul TransposeMatMul', [0, 1]),
+  family(matMul([0, 3]), PRODUCTS, 'QLinearMatMul QGemm', [0, 3]),
+  family(gemm, PRODUCTS, 'Gemm FusedGemm', [0, 1, 2]),
+  family(packedWeights, 'if all rows have the same weights', 'MatMulNBits MatMulBnb4'),
+  family(einsum, 'if the letter of the rows is in the result', 'Einsum', 'all'),
+  family(
+    along(({ node }, rank) => (node.ints('axes') ?? [0, 2, 3]).map((axis) => axisOf(axis, rank))),
+    'never',
+    'MeanVarianceNormalization',
+  ),
+];

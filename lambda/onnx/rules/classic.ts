@@ -1,23 +1,11 @@
-import {
-  constantSize,
-  hasRows,
-  meet,
-  mixes,
-  ONE,
-  productOf,
-  type Size,
-  shapeOf,
-  sizeAt,
-  sizes,
-  type Traced,
-} from '../traced.ts';
-import { reshaped } from './shapes.ts';
-import { givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
+import { constantSize, hasRows, meet, mixes, ONE, productOf, type Size, shapeOf, type Traced } from '../traced.ts';
+import { joinedAlong, reshaped } from './shapes.ts';
+import { type Family, family, givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
 
 /* Rules of ai.onnx.ml operators, which have rows on axis 0. */
 
 /** Returns the rule of an operator with rows on axis 0 and outputs of one or two axes. */
-export const classic =
+const classic =
   (widths: (step: Step, data: Traced) => readonly (Size | undefined)[]): Rule =>
   (step) => {
     const data = inputAt(step, 0);
@@ -31,7 +19,7 @@ export const classic =
   };
 
 /** Rule of an operator with a value for each feature: it may take a vector of rows for the features of one. */
-export const byFeature: Rule = (step) => {
+const byFeature: Rule = (step) => {
   const [made] = classic(() => [undefined])(step) as [Traced];
   return { ...made, shape: shapeOf(inputAt(step, 0)) };
 };
@@ -44,12 +32,12 @@ function lengthOfList({ node }: Step, ...names: readonly string[]): Size | undef
   return undefined;
 }
 
-export const classesOf = (step: Step): Size =>
+const classesOf = (step: Step): Size =>
   lengthOfList(step, 'classlabels_strings', 'classlabels_ints', 'classlabels_int64s') ?? step.open();
 
-export const targetsOf = ({ node }: Step): Size => constantSize(node.int('n_targets') ?? node.int('targets', 1));
+const targetsOf = ({ node }: Step): Size => constantSize(node.int('n_targets') ?? node.int('targets', 1));
 
-export const extracted: Rule = (step) => {
+const extracted: Rule = (step) => {
   const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
   const shape = shapeOf(data);
   const isVector = shape.length === 1;
@@ -65,25 +53,20 @@ export const extracted: Rule = (step) => {
   return { ...plain(data), shape: [...shape.slice(0, -1), width] };
 };
 
-export const joined: Rule = (step) => {
-  const inputs = givenOf(step);
-  if (inputs.some((input) => hasRows(input) && shapeOf(input).length === 1))
+const joined: Rule = (step) => {
+  if (givenOf(step).some((input) => shapeOf(input).length !== 2))
     mixes('it may take a vector of rows for the features of one');
-  const met = meet(inputs);
-  if (met.axis > 0) mixes('it joins along the rows');
-  const widths = inputs.map((input) => (shapeOf(input).length > 1 ? sizeAt(input, 1) : ONE));
-  const [rows = ONE] = shapeOf(inputs[0] as Traced);
-  return { ...met, shape: [rows, sizes((...all) => all.reduce((sum, one) => sum + one, 0), ...widths)] };
+  return joinedAlong(1, givenOf(step));
 };
 
-export const encodedCategories: Rule = (step) => {
+const encodedCategories: Rule = (step) => {
   const data = inputAt(step, 0);
   const width = lengthOfList(step, 'cats_strings', 'cats_int64s') ?? step.open();
   return { ...plain(data), shape: [...shapeOf(data), width] };
 };
 
 /** Rule of counting operators. Words beyond the end of a row are padding, which no vocabulary has. */
-export const counted: Rule = (step) => {
+const counted: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const width = step.node.ints('ngram_indexes')?.reduce((max, one) => Math.max(max, one + 1), 0);
@@ -93,8 +76,32 @@ export const counted: Rule = (step) => {
   return { ...plain(data), shape: [...shape.slice(0, -1), width === undefined ? step.open() : constantSize(width)] };
 };
 
-export const tokenised: Rule = (step) => {
+const tokenised: Rule = (step) => {
   const data = inputAt(step, 0);
   const padding = step.node.text('pad_value', '');
   return { ...plain(data), padding, shape: [...shapeOf(data), step.open()] };
 };
+
+export const CLASSIC: readonly Family[] = [
+  family(
+    classic((step) => [undefined, classesOf(step)]),
+    'if the rows are on axis 0',
+    'TreeEnsembleClassifier LinearClassifier SVMClassifier',
+  ),
+  family(
+    classic((step) => [targetsOf(step)]),
+    'if the rows are on axis 0',
+    'TreeEnsembleRegressor TreeEnsemble LinearRegressor SVMRegressor',
+  ),
+  family(byFeature, 'if the rows are on axis 0', 'Normalizer Imputer Scaler'),
+  family(
+    classic(() => [undefined]),
+    'always',
+    'ZipMap',
+  ),
+  family(extracted, 'along another axis than the rows', 'ArrayFeatureExtractor', [0, 1]),
+  family(joined, 'if the rows are on axis 0', 'FeatureVectorizer', 'all'),
+  family(encodedCategories, 'always', 'OneHotEncoder'),
+  family(tokenised, 'if padding tokens are not counted', 'Tokenizer'),
+  family(counted, 'if no word equals the padding', 'TfIdfVectorizer'),
+];

@@ -4,7 +4,6 @@ import {
   type Bounds,
   blur,
   boundsOf,
-  broadcast,
   constantOf,
   fewOf,
   hasRows,
@@ -19,7 +18,7 @@ import {
   sizes,
   type Traced,
 } from '../traced.ts';
-import { givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
+import { type Family, family, givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
 
 /* Rules of elementwise operators. */
 
@@ -29,17 +28,14 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Mul: (a = 0, b = 0) => a * b,
   Div: (a = 0, b = 0) => a / b,
   Mod: (a = 0, b = 1) => ((a % b) + b) % b,
-  Fmod: (a = 0, b = 1) => a % b,
   Min: Math.min,
   Max: Math.max,
   Neg: (a = 0) => -a,
   Abs: Math.abs,
   Floor: Math.floor,
   Ceil: Math.ceil,
-  Round: roundHalfToEven,
   Sqrt: Math.sqrt,
   Pow: (a = 0, b = 1) => a ** b,
-  Reciprocal: (a = 1) => 1 / a,
   Identity: (a = 0) => a,
   Equal: (a, b) => Number(a === b),
   Less: (a = 0, b = 0) => Number(a < b),
@@ -52,13 +48,8 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Where: (condition, a = 0, b = 0) => (condition === 0 ? b : a),
 };
 
-function roundHalfToEven(value: number): number {
-  const below = Math.floor(value);
-  return value - below === 0.5 ? 2 * Math.round(below / 2) : Math.round(value);
-}
-
 /** Operators whose result follows their inputs without steps. */
-const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Reciprocal', 'Identity']);
+const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Identity']);
 
 /** Returns true if a result that is equal in the imagined batches is equal in all batches. */
 function isCertain(operator: string, given: readonly Size[]): boolean {
@@ -71,25 +62,17 @@ function isCertain(operator: string, given: readonly Size[]): boolean {
   return given.length === 2 && (isProportional(first, second) || isBelow(first, second) || isBelow(second, first));
 }
 
-export const elementwise: Rule = (step) => {
+const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
-  const [first, , third] = inputs;
-  // Indexes below 0 are wrapped, and a place is never below 0.
-  const isOfThird = step.node.operator === 'Where' && first?.isNever && third?.place;
-  if (isOfThird && isSameShape(broadcast(inputs.map(shapeOf)), shapeOf(third))) return third;
   const { shape, ...met } = meetBroadcast(inputs);
   // A power has the type of its base.
   const isReal = (step.node.operator === 'Pow' ? inputs.slice(0, 1) : inputs).some((input) => input.isReal);
   return { ...met, shape, isReal, entries: entriesOf(step, inputs, shape, isReal), ...placeOf(step, inputs) };
 };
 
-function isSameShape(one: readonly Size[], other: readonly Size[]): boolean {
-  return one.length === other.length && one.every((size, axis) => isEqual(size, other[axis] as Size));
-}
-
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = fewOf(shape);
-  const calculate = ARITHMETIC[node.int('fmod', 0) === 1 ? 'Fmod' : node.operator];
+  const calculate = node.int('fmod', 0) === 1 ? undefined : ARITHMETIC[node.operator];
   const isAligned = inputs.every(({ entries }) => entries?.length === 1 || entries?.length === count);
   if (calculate === undefined || count === undefined || !isAligned) return undefined;
   const isCut = !isReal && (node.operator === 'Div' || node.operator === 'Pow');
@@ -103,19 +86,13 @@ function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Si
 }
 
 /** Follows sums and products of places in the batch, sizes and ranges. Exporters compute indexes from them. */
-function placeOf(
-  { node: { operator } }: Step,
-  inputs: readonly Traced[],
-): Pick<Traced, 'bounds' | 'place' | 'isNever'> {
+function placeOf({ node: { operator } }: Step, inputs: readonly Traced[]): Pick<Traced, 'bounds' | 'place'> {
   const [first, second] = inputs;
   if (first === undefined) return {};
   if (operator === 'Identity') return { bounds: first.bounds, place: first.place };
   const [ofFirst, ofSecond] = [boundsOf(first), second && boundsOf(second)];
   const [place, other] = first.place === undefined ? [second?.place, ofFirst] : [first.place, ofSecond];
   if (other === undefined) return {};
-  if (operator === 'Less' && place !== undefined && place === first.place) {
-    return { isNever: isAtLeast0(place.offset[0]) && (constantOf(other[1]) ?? 1) <= 0 };
-  }
   const isProduct = operator === 'Mul';
   if (!isProduct && operator !== 'Add') return {};
   const combine = ARITHMETIC[operator] as (...values: number[]) => number;
@@ -137,7 +114,7 @@ function isAtLeast0(size: Size): boolean {
 }
 
 /** Rule of text normalization, which drops stop words. */
-export const normalisedText: Rule = (step) => {
+const normalisedText: Rule = (step) => {
   const data = inputAt(step, 0);
   if (step.node.has('stopwords') && data.kind !== 'same') mixes('its rows decide the shape of its output');
   return plain(data);
@@ -147,13 +124,13 @@ export const normalisedText: Rule = (step) => {
 const WIDE_TYPES = new Set([1, 6, 7, 11, 12, 13]);
 const BOOLEAN = 9;
 
-export const cast: Rule = (step) => {
+const cast: Rule = (step) => {
   const data = inputAt(step, 0);
   const to = step.node.int('to');
   const isReal = to === undefined ? step.inputs[1]?.isReal === true : REAL_TYPES.has(to);
   const isCut = !isReal && data.isReal === true;
-  if (to === BOOLEAN) return { ...plain(data), isReal, isNever: data.isNever, entries: truthOf(data) };
-  if (to === undefined || !WIDE_TYPES.has(to)) return { ...plain(data), isReal, isNever: data.isNever };
+  if (to === BOOLEAN) return { ...plain(data), isReal, entries: truthOf(data) };
+  if (to === undefined || !WIDE_TYPES.has(to)) return { ...plain(data), isReal };
   if (!isCut) return { ...data, isReal };
   const { bounds, entries, place } = data;
   const isWhole = place !== undefined && [place.step, ...place.offset].flat().every(Number.isInteger);
@@ -176,7 +153,7 @@ function truthOf({ entries }: Traced): readonly Size[] | undefined {
 }
 
 /** Rule in which the first input decides, and others, such as scales, are the same for all rows. */
-export const withFixed: Rule = (step) => {
+const withFixed: Rule = (step) => {
   const [data, ...others] = givenOf(step) as [Traced, ...Traced[]];
   if (others.some((other) => other.kind !== 'same')) return elementwise(step);
   const axis = axisOf(step.node.int('axis', 1), shapeOf(data).length);
@@ -184,3 +161,20 @@ export const withFixed: Rule = (step) => {
   if (perAxis !== undefined && hasRows(data) && axis === data.axis) refuseOwnRows([perAxis], 0, 1);
   return { ...plain(data), shape: shapeOf(data) };
 };
+
+export const ELEMENTWISE: readonly Family[] = [
+  family(
+    elementwise,
+    'always; no row count, row number or per-row constant may be an operand',
+    `Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip
+    Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN
+    LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink
+    Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor BiasGelu FastGelu
+    QuickGelu BiasAdd BiasSplitGelu StringConcat RegexFullMatch Binarizer CategoryMapper LabelEncoder
+    QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearWhere`,
+    'all',
+  ),
+  family(normalisedText, 'without stop words', 'StringNormalizer'),
+  family(cast, 'always', 'Cast CastLike', 'all'),
+  family(withFixed, 'always, unless each row has a scale', 'QuantizeLinear DequantizeLinear', 'all'),
+];

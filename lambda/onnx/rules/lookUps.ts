@@ -20,7 +20,7 @@ import {
   type Traced,
   unknown,
 } from '../traced.ts';
-import { CONSTANT_ROWS, givenOf, inputAt, plain, quotient, type Rule } from './step.ts';
+import { CONSTANT_ROWS, type Family, family, givenOf, inputAt, plain, quotient, type Rule } from './step.ts';
 
 /* Rules of operators that read or write by index. */
 
@@ -37,7 +37,7 @@ function isWithinRow(data: Traced, { place }: Traced): boolean {
   return isEqual(place.step, width) && from !== undefined && from >= 0 && isBelowEnd;
 }
 
-export const gather: Rule = (step) => {
+const gather: Rule = (step) => {
   const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
   const rank = shapeOf(data).length;
   const axis = axisOf(step.node.int('axis', 0), rank);
@@ -54,8 +54,6 @@ export const gather: Rule = (step) => {
   }
   if (axis === data.axis) {
     if (isWithinRow(data, indices)) return { ...plain(data), axis: indices.axis + axis, shape };
-    if (data.kind === 'equal' && isRowByRow(data) && !hasRows(indices))
-      return { kind: 'same', axis: -1, byLength: data.byLength, shape };
     mixes('it takes rows by their places');
   }
   if (hasRows(indices)) mixes('each row looks up in all rows');
@@ -73,14 +71,14 @@ function meetWhole(inputs: readonly Traced[]): Met {
   return met;
 }
 
-export const gatherElements: Rule = (step) => {
+const gatherElements: Rule = (step) => {
   const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
   const met = meetWhole([data, indices]);
   if (met.axis === axisOf(step.node.int('axis', 0), shapeOf(data).length)) mixes('it takes rows by their places');
   return { ...met, shape: shapeOf(indices) };
 };
 
-export const gatherTuples: Rule = (step) => {
+const gatherTuples: Rule = (step) => {
   const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
   const batchDims = step.node.int('batch_dims', 0);
   const depth =
@@ -97,7 +95,7 @@ export const gatherTuples: Rule = (step) => {
   return mixes('it takes rows by their places');
 };
 
-export const scatterElements: Rule = (step) => {
+const scatterElements: Rule = (step) => {
   const inputs = [inputAt(step, 0), inputAt(step, 1), inputAt(step, 2)];
   const shape = shapeOf(inputAt(step, 0));
   const met = meetWhole(inputs);
@@ -105,28 +103,14 @@ export const scatterElements: Rule = (step) => {
   return { ...met, shape };
 };
 
-export const scatterTuples: Rule = (step) => {
-  const [data, indices, updates] = [inputAt(step, 0), inputAt(step, 1), inputAt(step, 2)];
-  const depth =
-    constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it writes is not followed');
-  const shape = shapeOf(data);
-  if (!hasRows(data)) {
-    if ([data, indices, updates].some(hasRows)) mixes('rows write to what all share');
-    return { ...meet([data, indices, updates], [-1, -1, -1]), shape };
-  }
-  const inTuples = shapeOf(indices).length - 1;
-  const isOwn = data.axis === 0 && indices.isTuple === true && isRowByRow(data) && isRowByRow(indices);
-  if (!isOwn && (data.axis < depth || hasRows(indices))) mixes('it writes rows by their places');
-  const at = isOwn ? indices.axis : data.axis - depth + inTuples;
-  const met = meet(
-    [data, indices, updates],
-    [data.axis, data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2],
-  );
-  if (!hasRows(updates)) mixes(CONSTANT_ROWS);
-  return { ...met, axis: data.axis, shape };
+/** Rule of writes by tuple. */
+const writtenTuples: Rule = (step) => {
+  const inputs = givenOf(step);
+  if (inputs.some(hasRows)) unknown('it writes by indexes');
+  return { ...meet(inputs), shape: shapeOf(inputAt(step, 0)) };
 };
 
-export const oneHot: Rule = (step) => {
+const oneHot: Rule = (step) => {
   const indices = inputAt(step, 0);
   const shape = shapeOf(indices);
   const axis = axisOf(step.node.int('axis', -1), shape.length + 1);
@@ -140,9 +124,19 @@ export const oneHot: Rule = (step) => {
   };
 };
 
-export const triangle: Rule = (step) => {
+const triangle: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   if (hasRows(data) && data.axis >= rank - 2) mixes("a row's place in the batch decides what it keeps");
   return { ...meet(givenOf(step)), shape: shapeOf(data) };
 };
+
+export const LOOK_UPS: readonly Family[] = [
+  family(gather, "in what all rows share, in each row's own, or along another axis", 'Gather', [0, 1]),
+  family(gatherElements, 'along another axis than the rows', 'GatherElements', [0, 1]),
+  family(gatherTuples, "in what all rows share, or in each row's own", 'GatherND', [0, 1]),
+  family(scatterElements, 'along another axis than the rows', 'ScatterElements Scatter', 'all'),
+  family(writtenTuples, 'into constants', 'ScatterND', 'all'),
+  family(oneHot, 'if the width is constant', 'OneHot', [0, 1]),
+  family(triangle, 'if rows are not on the last two axes', 'Trilu'),
+];

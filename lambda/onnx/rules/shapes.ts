@@ -9,7 +9,6 @@ import {
   isEqual,
   isMultipleOfRows,
   isOwnPlace,
-  isRowByRow,
   meet,
   mixes,
   ONE,
@@ -28,6 +27,8 @@ import {
 import {
   axesOf,
   CONSTANT_ROWS,
+  type Family,
+  family,
   followSizes,
   fromAxis,
   givenOf,
@@ -37,12 +38,13 @@ import {
   quotient,
   type Rule,
   refuseOthers,
+  rowsFirst,
   withSizeAt,
 } from './step.ts';
 
 /* Rules of operators that change shapes or compute with them. */
 
-export const permute: Rule = (step) => {
+const permute: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   return permuted(data, step.node.ints('perm') ?? fromAxis(0, rank).reverse());
@@ -71,7 +73,7 @@ export function permuted(data: Traced, order: readonly number[]): Traced {
   };
 }
 
-export const reshape: Rule = (step) => {
+const reshape: Rule = (step) => {
   const data = inputAt(step, 0);
   const given = step.inputs[1]?.entries ?? step.node.ints('shape')?.map(constantSize);
   if (given === undefined) unknown('its new shape is not followed');
@@ -94,25 +96,26 @@ export function reshaped(data: Traced, shape: readonly Size[]): Traced {
   const before = productOf([...shapeOf(data).slice(0, data.axis), seriesOf(data)]);
   for (const [axis, size] of shape.entries()) {
     const series = quotient(before, productOf(shape.slice(0, axis)));
-    if (!series.every((count) => count >= 1 && Number.isInteger(count)) || !isMultipleOfRows(size)) continue;
-    if (!quotient(quotient(size, series), ROWS).every(Number.isInteger)) continue;
+    const rest = quotient(quotient(size, series), ROWS);
+    if (!isMultipleOfRows(size) || ![...series, ...rest].every((count) => count >= 1 && Number.isInteger(count)))
+      continue;
     // A row keeps its place if each row is one element of its axis.
     const place = isEqual(size, sizeAt(data, data.axis)) ? data.place : undefined;
     const isAsWide = isEqual(shape.at(-1) ?? ONE, shapeOf(data).at(-1) ?? ONE);
     if (data.padding !== undefined && !isAsWide) mixes('its rows decide how wide its input is');
-    return { ...plain(data), axis, series, shape, place, isNever: data.isNever, padding: data.padding };
+    return { ...plain(data), axis, series, shape, place, padding: data.padding };
   }
   return mixes('its new shape does not keep rows apart');
 }
 
-export const flatten: Rule = (step) => {
+const flatten: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const axis = axisOf(step.node.int('axis', 1), shape.length);
   return reshaped(data, [productOf(shape.slice(0, axis)), productOf(shape.slice(axis))]);
 };
 
-export const squeeze: Rule = (step) => {
+const squeeze: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const given = axesOf(step, shape.length);
@@ -127,7 +130,7 @@ export const squeeze: Rule = (step) => {
   };
 };
 
-export const unsqueeze: Rule = (step) => {
+const unsqueeze: Rule = (step) => {
   const data = inputAt(step, 0);
   const given = numbersOf(step, 'axes', 1) ?? [];
   const rank = shapeOf(data).length + given.length;
@@ -142,7 +145,7 @@ export const unsqueeze: Rule = (step) => {
   };
 };
 
-export const expand: Rule = (step) => {
+const expand: Rule = (step) => {
   const data = inputAt(step, 0);
   const wanted = inputAt(step, 1).entries ?? unknown('its new shape is not followed');
   return spread(data, broadcast([shapeOf(data), wanted]));
@@ -178,17 +181,15 @@ function entriesSpread({ entries }: Traced, shape: readonly Size[]): readonly Si
   return entries.length === 1 ? new Array<Size>(count).fill(entries[0] as Size) : undefined;
 }
 
-export const tile: Rule = (step) => {
+const tile: Rule = (step) => {
   const data = inputAt(step, 0);
   const repeats = inputAt(step, 1).entries ?? unknown('how often it repeats is not followed');
   const shape = shapeOf(data).map((size, axis) => sizes((a, b) => a * b, size, repeats[axis] ?? ONE));
-  const again = repeats[data.axis] ?? ONE;
-  const tiled = spread({ ...data, shape: shapeOf(data) }, shape);
-  if (!hasRows(data)) return tiled;
-  return { ...tiled, series: productOf([again, seriesOf(data)]), place: isOne(again) ? data.place : undefined };
+  if (hasRows(data) && !isOne(repeats[data.axis] ?? ONE)) mixes('it repeats rows');
+  return spread(data, shape);
 };
 
-export const filled: Rule = (step) => {
+const filled: Rule = (step) => {
   const shape = inputAt(step, 0).entries ?? unknown('its shape is not followed');
   const constant = step.node.tensor('value');
   const value = step.node.has('value') ? constant?.values?.[0] : 0;
@@ -201,18 +202,18 @@ export const filled: Rule = (step) => {
   };
 };
 
-export const shapeRule: Rule = ({ node, inputs: [data] }) => {
+const shapeRule: Rule = ({ node, inputs: [data] }) => {
   const shape = shapeOf(data as Traced);
   const [start, end] = [node.int('start', 0), node.int('end', shape.length)];
   const entries = shape.slice(start, end);
   return same([constantSize(entries.length)], entries);
 };
 
-export const sizeRule: Rule = (step) => same([], [productOf(shapeOf(inputAt(step, 0)))]);
+const sizeRule: Rule = (step) => same([], [productOf(shapeOf(inputAt(step, 0)))]);
 
 const isOne = (size: Size): boolean => constantOf(size) === 1;
 
-export const range: Rule = (step) => {
+const range: Rule = (step) => {
   const [start, limit, delta] = [0, 1, 2].map((index) => inputAt(step, index).entries?.[0]);
   const isFixed = givenOf(step).every(({ kind }) => kind === 'same');
   if (start === undefined || limit === undefined || delta === undefined) {
@@ -241,7 +242,7 @@ export const range: Rule = (step) => {
   };
 };
 
-export const slice: Rule = (step) => {
+const slice: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const given = (name: string, input: number): readonly Size[] | undefined =>
@@ -257,7 +258,7 @@ export const slice: Rule = (step) => {
     const isFollowed = start !== undefined && end !== undefined && by !== undefined;
     const taken = isFollowed ? sizes(takenBy, size, start, end, by) : step.open();
     const isWhole = isFollowed && isEqual(taken, size) && constantOf(by) === 1;
-    if (hasRows(data) && axis === data.axis && !isWhole) return takenRows(data, shape, axis, taken);
+    if (hasRows(data) && axis === data.axis && !isWhole) mixes('it takes rows by their places');
     if (!isWhole && [start, end, by].some((one) => one !== undefined && variesWithRows(one)))
       mixes('the number of rows decides what it takes');
     result[axis] = isWhole ? size : taken;
@@ -289,15 +290,7 @@ function slicedEntries(
   return by === -1 && start === -1 && end < -blocks.length ? blocks.toReversed().flat() : undefined;
 }
 
-/** Takes some rows by their places. Equal rows stay equal. */
-function takenRows(data: Traced, shape: readonly Size[], axis: number, taken: Size): Traced {
-  if (data.kind !== 'equal' || !isRowByRow(data)) mixes('it takes rows by their places');
-  if (!variesWithRows(taken))
-    return { kind: 'same', axis: -1, byLength: data.byLength, shape: withSizeAt(shape, axis, taken) };
-  return { ...plain(data), shape: withSizeAt(shape, axis, taken) };
-}
-
-export const split: Rule = (step) => {
+const split: Rule = (step) => {
   const { node, inputs } = step;
   const data = inputAt(step, 0);
   const axis = axisOf(node.int('axis', 0), shapeOf(data).length);
@@ -312,9 +305,8 @@ export const split: Rule = (step) => {
       given === undefined
         ? index * (constantOf(each) ?? Number.NaN)
         : given.slice(0, index).reduce((sum, one) => sum + (constantOf(one) ?? Number.NaN), 0);
-    const isSeries = isEqual(quotient(whole, part), seriesOf(data));
     if (hasRows(data) && axis === data.axis) {
-      if (!isSeries) mixes('it splits the rows');
+      if (!isEqual(quotient(whole, part), seriesOf(data))) mixes('it splits the rows');
       return { ...plain(data), series: ONE, shape: withSizeAt(shapeOf(data), axis, part) };
     }
     const isVector = shapeOf(data).length === 1 && !Number.isNaN(start);
@@ -328,16 +320,21 @@ export const split: Rule = (step) => {
 };
 
 /** Rule of a quantised concatenation: scale and zero point of the result come first, then each tensor with its own. */
-export const quantisedConcat: Rule = (step) => {
+const quantisedConcat: Rule = (step) => {
   const joined = [...step.inputs.keys()].filter((index) => index >= 2 && index % 3 === 2);
   refuseOthers(step, joined);
-  return concat({ ...step, inputs: joined.map((index) => step.inputs[index]) });
+  return joinedAlong(
+    step.node.int('axis', 0),
+    joined.map((index) => inputAt(step, index)),
+  );
 };
 
-export const concat: Rule = (step) => {
-  const inputs = givenOf(step);
+const concat: Rule = (step) => joinedAlong(step.node.int('axis', 0), givenOf(step));
+
+/** Joins tensors along an axis. */
+export function joinedAlong(along: number, inputs: readonly Traced[]): Traced {
   const rank = shapeOf(inputs[0] as Traced).length;
-  const axis = axisOf(step.node.int('axis', 0), rank);
+  const axis = axisOf(along, rank);
   const shape = shapeOf(inputs[0] as Traced).map((size, at) => {
     const all = inputs.map((input) => sizeAt(input, at));
     return at === axis
@@ -359,12 +356,10 @@ export const concat: Rule = (step) => {
     leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others,
     inputs.map((input) => input.axis),
   );
-  const rowsOf = sizeAt(inputs.find(hasRows) ?? (inputs[0] as Traced), Math.max(0, met.axis));
   if (met.axis === axis) {
-    const isSeries = inputs.every(
-      (input) => hasRows(input) && isEqual(sizeAt(input, axis), rowsOf) && isEqual(seriesOf(input), ONE),
-    );
-    if (!isSeries) mixes('it joins rows of several tensors');
+    const rows = sizeAt(inputs.find(hasRows) as Traced, axis);
+    if (!inputs.every((one) => hasRows(one) && isEqual(sizeAt(one, axis), rows) && isEqual(seriesOf(one), ONE)))
+      mixes('it joins rows of several tensors');
     return { ...met, series: constantSize(inputs.length), shape };
   }
   if (met.axis >= 0 && !others.every(hasRows)) mixes(CONSTANT_ROWS);
@@ -373,9 +368,9 @@ export const concat: Rule = (step) => {
     shape: met.axis < 0 ? shape : withSizeAt(shape, met.axis, sizeAt(inputs.find(hasRows) as Traced, met.axis)),
     isTuple: leads,
   };
-};
+}
 
-export const pad: Rule = (step) => {
+const pad: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   const given = followSizes(step, 1) ?? (step.node.ints('pads') ?? step.node.ints('paddings'))?.map(constantSize);
@@ -394,3 +389,28 @@ export const pad: Rule = (step) => {
     mixes('it adds rows');
   return { ...plain(data), shape };
 };
+
+export const SHAPES: readonly Family[] = [
+  family(
+    rowsFirst((step, data) => [...shapeOf(data).slice(0, 2), ...shapeOf(inputAt(step, 1)).slice(1, -1)]),
+    'if the rows are on axis 0',
+    'GridSample',
+    [0, 1],
+  ),
+  family(permute, 'always', 'Transpose'),
+  family(reshape, 'if rows stay the slowest part of an axis', 'Reshape', [0, 1]),
+  family(flatten, 'if rows stay the slowest part of an axis', 'Flatten'),
+  family(squeeze, 'unless the axis of the rows goes', 'Squeeze'),
+  family(unsqueeze, 'always', 'Unsqueeze'),
+  family(expand, 'unless rows are repeated', 'Expand', [0, 1]),
+  family(tile, 'unless rows are repeated', 'Tile', [0, 1]),
+  family(filled, 'always', 'ConstantOfShape'),
+  family(shapeRule, 'if the number of rows does not enter the data', 'Shape'),
+  family(sizeRule, 'if the number of rows does not enter the data', 'Size'),
+  family(range, 'if row numbers do not enter the data', 'Range', 'all'),
+  family(slice, 'along other axes than the rows', 'Slice', 'all'),
+  family(split, 'along another axis than the rows', 'Split', [0, 1]),
+  family(concat, 'along another axis than the rows', 'Concat', 'all'),
+  family(quantisedConcat, 'along another axis than the rows', 'QLinearConcat', 'all'),
+  family(pad, 'along other axes than the rows', 'Pad', [0, 1]),
+];

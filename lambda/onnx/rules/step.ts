@@ -120,3 +120,27 @@ export function quotient(size: Size, by: Size): Size {
 }
 
 export const CONSTANT_ROWS = 'a constant number of rows meets the rows';
+
+export interface Family {
+  /** Condition for independent rows, as the docs state it. */
+  readonly apart: string;
+  readonly operators: readonly string[];
+  readonly rule: Rule;
+}
+
+/**
+ * @param operators names, separated by white space
+ * @param followed inputs that the rule follows. All rows must share all others. @default the first
+ */
+export function family(
+  rule: Rule,
+  apart: string,
+  operators: string,
+  followed: readonly number[] | 'all' = [0],
+): Family {
+  const applied: Rule = (step) => {
+    if (followed !== 'all') refuseOthers(step, followed);
+    return rule(step);
+  };
+  return { rule: applied, apart, operators: operators.trim().split(/\s+/) };
+}

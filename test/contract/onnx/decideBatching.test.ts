@@ -64,6 +64,12 @@ describe('a model whose graph tells', () => {
     expect((await openOnly(sound(), { warmup: false })).model.sharing).toBe('compared');
   });
 
+  it('that rows mix gives no warning if each run has one row', async () => {
+    const { model, warnings } = await openOnly(untold('y = Softmax x axis=0', 'FP32[1,4]'));
+    expect(model).toMatchObject({ independence: 'mixes', sharing: 'never' });
+    expect(warnings).toEqual([expect.stringContaining('the batch axis is baked to 1')]);
+  });
+
   it('of random numbers runs one request at a time', async () => {
     expect((await openOnly(noisyModel())).model).toMatchObject({ independence: 'mixes', sharing: 'never' });
   });
@@ -77,6 +83,16 @@ describe('a model of which not even a row alone would be answered rightly', () =
     await expect(openOnly(bytes(), config)).rejects.toThrow(
       /runs with \d rows or more, so no row has an answer of its own: export .* set "batching": "trust"/,
     );
+  });
+
+  it('is refused where the rows of an output are on another axis, with the axis', async () => {
+    const bytes = untold('y = Transpose x perm=[1,0,2]', 'FP32[1,length,2]', 'FP32[length,1,2]');
+    await expect(openOnly(bytes)).rejects.toThrow(
+      /its rows are on axis 1, not on axis 0; declare the batch axis as "batchAxis": \{"y":1\} in config\.json/,
+    );
+    expect((await openOnly(bytes, { batchAxis: { y: 1 } })).model.independence).toBe('independent');
+    const ofOneRow = untold('y = Transpose x perm=[1,0,2]', 'FP32[1,1,2]', 'FP32[1,1,2]');
+    expect((await openOnly(ofOneRow)).model.sharing).toBe('never');
   });
 
   it('is opened where it only pads up to such sizes', async () => {
@@ -96,7 +112,7 @@ describe('a model of which not even a row alone would be answered rightly', () =
 
   it('is refused where its first axis is time, unless that is meant', async () => {
     await expect(openOnly(timeFirstModel())).rejects.toThrow(
-      /GRU 'all': it takes axis 0 for time.*"batchAxis": \{"x": 1\} in config\.json.* set "batching": "alone" there/,
+      /GRU 'all': it takes axis 0 for time.*"batchAxis": \{"x":1\} in config\.json.* set "batching": "alone" there/,
     );
     const batchAxis = { x: 1, y: 1 };
     expect((await openOnly(timeFirstModel(), { batchAxis })).model.independence).toBe('independent');

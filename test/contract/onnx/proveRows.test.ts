@@ -160,7 +160,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('q = QuantizeLinear x [0.1,0.2] u8[9,99] axis=1; y = DequantizeLinear q [0.1,0.2] u8[9,99] axis=1', CUBE),
     mixed("'y': a constant of 2 rows", 'y = QuantizeLinear x [0.1,0.2] u8[9,99] axis=0', CUBE, 'UINT8[N,2,4]'),
   ],
-  'Normalisation of text': [apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[N]')],
+  'Normalisation of text': [
+    apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[N]'),
+    mixed('its rows decide the shape', 'y = StringNormalizer x stopwords=[red] locale=C.UTF-8', 'BYTES[N]'),
+  ],
   'Quantised joins': [
     apart(
       `${QUANTISED}; j = QLinearConcat 0.1 u8(128) q 0.1 u8(128) q 0.2 u8(0) axis=1; y = Cast j to=1`,
@@ -179,6 +182,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Normalisation of layers': [
     apart('y = LayerNormalization x w(4)'),
     mixed("LayerNormalization 'y': it works along axis 0", 'y = LayerNormalization x w(1) axis=0'),
+    mixed("'y': a constant of 5 rows meets the rows", 'y = LayerNormalization x w(4) w(5,4)'),
   ],
   'Normalisation of batches': [
     apart(`y = BatchNormalization x ${NORMAL}`),
@@ -230,8 +234,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Pools of everything': [
     apart('y = GlobalAveragePool x', CUBE, 'F[N,2,1]'),
     apart(
-      `${QUANTISED}; p = QLinearGlobalAveragePool q 0.1 u8(128) 0.1 u8(128) channels_last=1; z = Reshape p [-1,4]; y = Cast z to=1`,
-      'F[N,3,2,4]',
+      `${QUANTISED}; p = QLinearGlobalAveragePool q 0.1 u8(128) 0.1 u8(128) channels_last=0; z = Reshape p [-1,4]; y = Cast z to=1`,
+      'F[N,4,3,2]',
       'F[N,4]',
     ),
     mixed(AXIS_0, onAxis1('GlobalMaxPool turned'), CUBE),
@@ -244,6 +248,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Depth and space': [apart('y = DepthToSpace x blocksize=2', 'F[N,4,2,2]', 'F[N,1,4,4]')],
   Transposition: [apart('y = Transpose x perm=[0,2,1]', CUBE, 'F[N,4,2]')],
   'New shapes': [
+    apart(
+      't = Transpose x perm=[1,0,2]; f = Reshape t [-1,4]; g = Gemm f w(4,4); r = Shape t; z = Reshape g r; y = Transpose z perm=[1,0,2]',
+      'F[N,3,4]',
+    ),
     apart('more = Reshape x [-1,2]; y = Reshape more [-1,2,4]', CUBE),
     mixed("'z': its new shape does not keep rows apart", 'z = Reshape x [4,-1]; s = Softmax z; y = Reshape s [-1,4]'),
   ],
@@ -260,10 +268,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('y = Expand x [1,3,1]', 'F[N,1,4]', 'F[N,3,4]'),
     mixed('repeats rows by the number', `${COUNT}; s = Concat [1] rows [1] axis=0; y = Expand x s`, 'F[N,1,4]'),
   ],
-  Tiling: [
-    apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'),
-    mixed("'y': it has another number of rows than the inputs", 'y = Tile x [2,1]'),
-  ],
+  Tiling: [apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'), mixed("Tile 'y': it repeats rows", 'y = Tile x [2,1]')],
   'Constants of a shape': [
     apart(
       'c = Concat x x axis=0; s = Shape c; zeros = ConstantOfShape s; m = Max c zeros; y,z = Split m axis=0 num_outputs=2',
@@ -326,8 +331,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     mixed('it writes rows by', 'y = ScatterElements x at new', 'F[N,4]; at I[N,4]; new F[N,4]'),
   ],
   'Writes by tuple': [
-    apart(`${OWN_PLACES}; t = Concat places at axis=1; y = ScatterND x t new`, 'F[N,4]; at I[N,1]; new F[N]'),
-    mixed('it writes rows by', 'y = ScatterND x at new', 'F[N,4]; at I[N,1]; new F[N,4]'),
+    apart('m = Reshape [0] [1,1]; t = ScatterND w(3,4) m w(1,4); y = MatMul x t', 'F[N,3]', 'F[N,4]'),
   ],
   'One of many': [
     apart('y = OneHot x 3 [0.0,1.0]', IDS, 'F[N,3]'),
@@ -354,7 +358,15 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ),
   ],
   Scans: [
-    nested(undefined, '', 'x', { num_scan_inputs: 1, body: body('row FP32[4]', 'made FP32[4]', 'made = Softmax row') }),
+    {
+      ...amidst(
+        'table = Identity w(3,4)',
+        ['Scan', 'table'],
+        { num_scan_inputs: 1, body: body('one FP32[4]', 'made F[N,4]', 'made = Mul x one') },
+        't = Transpose z perm=[1,0,2]; y = ReduceSum t [1] keepdims=0',
+      ),
+      operators: ['Scan'],
+    },
   ],
   Distances: [
     apart('y = CDist x w(3,4)', 'F[N,4]', 'F[N,3]'),
@@ -413,7 +425,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ),
   ],
   'Random numbers': [mixed("'noise': its answers are random", 'noise = RandomNormalLike x; y = Add x noise')],
-  Dropout: [apart('y = Dropout x'), mixed("Dropout 'y': it drops values at random", 'y = Dropout x 0.5 bool(1)')],
+  Dropout: [
+    apart('y = Dropout x'),
+    mixed("Dropout 'y': it drops values at random", 'y = Dropout x 0.5 bool(1)'),
+    mixed(
+      "Dropout 'y': it drops values at random",
+      's = ReduceSum w(3) keepdims=0; t = Less s 0.0; y = Dropout x 0.5 t',
+    ),
+  ],
 };
 
 const ALL = Object.entries(CASES).flatMap(([family, cases]) => cases.map((one) => [family, one] as const));
@@ -571,6 +590,14 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
     'a certain number of rows',
     apart(
       `${COUNT}; is = Equal rows [5]; i = Cast is to=7; pair = Concat i [1] axis=0; one = Gather pair [0]; c = Cast one to=1; y = Add x c`,
+    ),
+  ],
+  [
+    'no more than a certain number of rows',
+    apart(
+      `${COUNT}; most = Min rows [2]; few = Slice x [0] most [0]; s = ReduceSum few [1]; n = Sub rows most; z = Concat [0,0] n [0] axis=0; y = Pad s z`,
+      'F[N,4]',
+      'F[N,1]',
     ),
   ],
   [
@@ -867,6 +894,26 @@ describe('a graph', () => {
       }),
     ],
     [
+      'a branch for sounds of one size, longer than some that are imagined',
+      {
+        ...amidst(
+          'k = Conv x w(1,1,100) kernel_shape=[100]; t = Shape k start=2; is = Equal t [1]; c = Squeeze is',
+          ['If', 'c'],
+          {
+            then_branch: body('', 'a F[N,1]', 'a = Squeeze k [2]'),
+            else_branch: body('', 'b F[N,1,time]', 'b = Identity k'),
+          },
+          'u = Unsqueeze z [0]; s = Softmax u axis=1; y = Squeeze s [0]',
+          'F[N,1,length]',
+        ),
+        why: "If 'z': its branches treat rows differently",
+      },
+    ],
+    [
+      'a write by tuple',
+      mixed("ScatterND 'y': it writes by indexes", 'y = ScatterND x at new', 'F[N,4]; at I[N,1]; new F[N,4]'),
+    ],
+    [
       'an output without rows',
       mixed("output 'y': it has no row for each row", 'y = Identity w(4)', 'F[N,4]', 'FP32[4]'),
     ],
@@ -880,12 +927,13 @@ describe('a graph', () => {
     });
   });
 
-  it('of an old operator set has a softmax over an axis and all behind it', async () => {
+  it('of an old operator set has a softmax over an axis and all behind it, and trains if it gives statistics', async () => {
     const old = (text: string, x?: string) => {
       const one = mixed('', text, x);
       return proofOf({ ...one, bytes: withOpset(one.bytes, '', 11) });
     };
     expect(await old('y = Softmax x axis=1', CUBE)).toMatchObject({ verdict: 'independent' });
+    expect(await old(`y,m,v,n,w = BatchNormalization x ${NORMAL}`)).toMatchObject({ verdict: 'mixes' });
     const turned = 't = Transpose x perm=[1,0,2]; s = Softmax t axis=0; y = Transpose s perm=[1,0,2]';
     expect(await old(turned, CUBE)).toMatchObject({ verdict: 'mixes', why: expect.stringContaining("Softmax 's'") });
   });
