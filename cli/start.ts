@@ -8,7 +8,7 @@ import { SILENT } from '../lambda/core/observer.ts';
 import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
 import { count, duration, figure, percent } from './format.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
-import { inColumns, progressBar, sayWhenInterrupted, writeLine, writeText } from './terminal.ts';
+import { inColumns, sayWhenInterrupted, writeLine, writeText } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -50,11 +50,11 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
     },
     warn: (message) => writeLine(stderr, message),
   });
-  const pass = (title: string, batching: Batching) => sendThrough(stack, messages, batching, title, seen);
+  const pass = (batching: Batching) => sendThrough(stack, messages, batching, seen);
   try {
     const batchSize = Math.min(BATCH_SIZE.max, Math.ceil(messages.length / BATCHES));
-    const batched = await pass('in batches', { batchSize, windowSeconds: 1 });
-    const oneByOne = await pass('one by one', { batchSize: 1, windowSeconds: 0 });
+    const batched = await pass({ batchSize, windowSeconds: 1 });
+    const oneByOne = await pass({ batchSize: 1, windowSeconds: 0 });
     writeText(stdout, render(messages.length, batched, oneByOne, stdout.columns));
     return [batched, oneByOne].every(({ answers }) => answers.length === messages.length) ? 0 : 1;
   } finally {
@@ -65,8 +65,7 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
 
 interface DemoMessage {
   readonly body: string;
-  /** Digit: 8 rows of 8 values from 0 to 16, and its label. */
-  readonly digit?: { readonly pixels: readonly number[]; readonly label: number };
+  readonly label?: number;
 }
 
 const DIGIT = z.object({ pixels: z.array(z.number()).length(64), label: z.number() });
@@ -79,12 +78,13 @@ async function demoMessages(many: number): Promise<DemoMessage[]> {
     JSON.stringify({ id, model_name: model, instances: [pixels] });
   const messages = Array.from({ length: many }, (_, index): DemoMessage => {
     const digit = digits[index % digits.length] ?? digits[0];
-    return { digit, body: bodyOf(`digit-${index}`, digit.pixels) };
+    return { label: digit.label, body: bodyOf(`digit-${index}`, digit.pixels) };
   });
   const [{ pixels }] = digits;
+  const [, ...others] = pixels;
   const broken = [
-    bodyOf('not-a-number', ['seven', ...pixels.slice(1)]),
-    bodyOf('too-few', pixels.slice(1)),
+    bodyOf('not-a-number', ['seven', ...others]),
+    bodyOf('too-few', others),
     bodyOf('unknown-model', pixels, 'letters'),
     'seven, I think',
   ];
@@ -103,17 +103,14 @@ async function sendThrough(
   { sqs, queues, startMapping }: LocalStack,
   messages: readonly DemoMessage[],
   batching: Batching,
-  title: string,
   seen: { answered: number; runs: number; rows: number; onAnswer: () => void },
 ) {
   Object.assign(seen, { answered: 0, runs: 0, rows: 0 });
   // With two concurrent invocations, each would leave a partial batch that waits for the window.
   const mapping = startMapping({ ...batching, maximumConcurrency: 1 });
-  const bar = progressBar(title, messages.length, 'count');
   const { promise: written, resolve } = Promise.withResolvers<void>();
   const patience = setTimeout(resolve, PATIENCE_MS);
   seen.onAnswer = () => {
-    bar.update(seen.answered);
     patience.refresh();
     if (seen.answered >= messages.length) resolve();
   };
@@ -132,7 +129,6 @@ async function sendThrough(
     return { ...batching, ...seen, answers, seconds };
   } finally {
     clearTimeout(patience);
-    bar.stop();
     await client.close();
     await mapping.stop();
   }
@@ -146,7 +142,7 @@ function render(sent: number, batched: Pass, oneByOne: Pass, columns = Number.PO
   const { answers } = batched;
   const digits = answers.flatMap(({ message, result }) => {
     const got = SCORED.safeParse(result).data?.predictions[0];
-    return got === undefined || message?.digit === undefined ? [] : [{ ...message.digit, ...message, result, got }];
+    return got === undefined || message === undefined ? [] : [{ ...message, result, got }];
   });
   const right = digits.filter(({ label, got }) => got.label === label).length;
   const errors = answers.flatMap(({ result }) => ('error' in result ? [result.error] : []));
@@ -169,7 +165,6 @@ function render(sent: number, batched: Pass, oneByOne: Pass, columns = Number.PO
   return [
     '',
     bold('Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine'),
-    ...(first ? ['', ...drawing(first.pixels), `  ${first.got.label}`] : []),
     '',
     inColumns(facts).replace(/^(?=.)/gm, '  '),
     ...(first
@@ -178,14 +173,6 @@ function render(sent: number, batched: Pass, oneByOne: Pass, columns = Number.PO
     ...(refused ? ['', bold(`A refused request: ${refused.code}`), `  ${refused.message}`] : []),
     '',
   ].join('\n');
-}
-
-const SHADES = [' ', '░', '▒', '▓', '█'];
-
-/** Draws 8 rows of 8 values from 0 to 16. A pixel is two characters wide, because a character is half as wide as high. */
-function drawing(pixels: readonly number[]): string[] {
-  const shades = pixels.map((pixel) => (SHADES[Math.round(pixel / 4)] ?? ' ').repeat(2));
-  return Array.from({ length: 8 }, (_, row) => `  ${shades.slice(8 * row, 8 * row + 8).join('')}`.trimEnd());
 }
 
 if (import.meta.main) await runCommand(start, HELP);

@@ -15,7 +15,6 @@ import {
   type SampleResult,
   type Value,
 } from './inspectModel.ts';
-import { ONNX_DOMAIN } from './onnxFile.ts';
 
 const HELP = `Usage: batchscore inspect MODEL [options]
 
@@ -180,30 +179,14 @@ function section(title: string, body: string): string {
 }
 
 function aboutModel(found: Inspection, width: number): string {
-  const { model, version, path, file, nodes, operators, opened } = found;
+  const { model, version, path, file, opened } = found;
   const weights = file.weights.map(({ file: name, bytes }) => `, and ${size(bytes)} in ${name}`);
-  const opsets = Object.entries(file.opsets).map(([domain, opset]) =>
-    domain === ONNX_DOMAIN ? `${opset}` : `${domain} ${opset}`,
-  );
   const rows = [
     ['model', `${model}, version ${version}`],
     ['file', `${shortPath(path)}, ${size(file.bytes)}${weights.join('')}`],
-    ['opset', `${opsets.join(', ')}${file.producer === undefined ? '' : `; exported by ${file.producer}`}`],
-    ['operators', `${plural(nodes, 'node')}, of ${plural(operators.length, 'operator')}`],
-    ...Object.entries(file.classes).map(([output, classes]) => [
-      'classes',
-      `the columns of ${output}: ${list(classes)}`,
-    ]),
     ...(opened === undefined ? [] : aboutRows(opened, found.inputs)),
   ];
   return inColumns(rows, width);
-}
-
-const MAX_CLASSES = 30;
-
-function list(classes: readonly (number | string)[]): string {
-  const more = classes.length - MAX_CLASSES;
-  return `${classes.slice(0, MAX_CLASSES).join(', ')}${more > 0 ? ` and ${more} more: --json` : ''}`;
 }
 
 function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {
