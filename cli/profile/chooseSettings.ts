@@ -190,33 +190,35 @@ const AS_CHEAP = 1.01;
  * Chooses the cheapest settings within the budget. If the model gains nothing from batches, it chooses batches of one
  * without a window, because messages that share an invocation would only wait for each other.
  *
- * @param expectations expectations, at least one of them with batches of one
  * @param gain throughput of the best run relative to runs of one row
- * @returns undefined if no expectation has batches of one
+ * @returns undefined if there are no expectations
  */
 function choose(expectations: readonly Expectation[], gain: number, budgetMs: number) {
   const isWithin = ({ p99AgeMs }: Expectation) => p99AgeMs <= budgetMs;
   const singles = expectations.filter(({ batchSize }) => batchSize === 1);
-  /** Cheapest settings with one message per invocation. */
+  /** Cheapest settings with one message per invocation. Undefined if no function holds the traffic so. */
   const oneByOne = cheapestOf(singles.filter(isWithin)) ?? soonestOf(singles);
-  if (oneByOne === undefined) return undefined;
-  const cheapest = cheapestOf(expectations.filter(isWithin));
-  if (gain < MIN_GAIN) {
+  if (gain < MIN_GAIN && oneByOne !== undefined) {
     const reason = `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}`;
     return { oneByOne, chosen: oneByOne, reason: `${reason}${late(oneByOne, budgetMs)}` };
   }
+  const cheapest = cheapestOf(expectations.filter(isWithin));
   if (cheapest === undefined) {
-    const soonest = soonestOf(expectations) ?? oneByOne;
-    return { oneByOne, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
+    const soonest = soonestOf(expectations);
+    return soonest && { oneByOne, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
   }
-  const { maxBatchRows, batchSize, messagesPerInvocation, p99AgeMs } = cheapest;
+  const { maxBatchRows, batchSize, messagesPerInvocation, p99AgeMs, dollarsPerMillionRows } = cheapest;
   const gains = `a run of ${maxBatchRows} rows gives ${figure(gain)} times the rows a second of one row`;
+  const instead =
+    oneByOne === undefined
+      ? 'where no function holds messages one by one'
+      : `in place of ${dollars(oneByOne.dollarsPerMillionRows)} one by one`;
   const reason =
     batchSize === 1
       ? `batching does not pay at this rate: ${gains}, but no batch within the budget costs less than single messages`
       : `at this traffic batches of ${figure(messagesPerInvocation)} messages on average cost ` +
-        `${dollars(cheapest.dollarsPerMillionRows)} a million rows in place of ` +
-        `${dollars(oneByOne.dollarsPerMillionRows)} one by one, and all but 1 % are answered within ${duration(p99AgeMs)} of ${duration(budgetMs)}; ${gains}`;
+        `${dollars(dollarsPerMillionRows)} a million rows ${instead}, and all but 1 % are answered within ` +
+        `${duration(p99AgeMs)} of ${duration(budgetMs)}; ${gains}`;
   return { oneByOne, chosen: cheapest, reason };
 }
 

@@ -97,7 +97,7 @@ const MAX_CANDIDATES = 10;
 function settingsOf({ answer, question }: ProfileReport): TableShown & { readonly chosen: number } {
   const { candidates, chosen, oneByOne } = answer;
   const cheapest = candidates.slice(0, MAX_CANDIDATES);
-  const shown = [...new Set([...cheapest, chosen, oneByOne])];
+  const shown = [...new Set([...cheapest, chosen, oneByOne ?? chosen])];
   const aMonth = (rowsPerSecond(question) * SECONDS_A_MONTH) / 1e6;
   const { budgetMs } = question;
   const ageOf = (ms: number): string =>

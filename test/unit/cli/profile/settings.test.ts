@@ -49,6 +49,13 @@ describe('settingsFor', () => {
     );
   });
 
+  it('recommends batches where no function holds the messages one by one', () => {
+    const { chosen, reason } = settingsFor(question({ messagesPerSecond: 100_000 }));
+    expect(chosen.batchSize).toBeGreaterThan(1);
+    expect(chosen.p99AgeMs).toBeLessThanOrEqual(2000);
+    expect(reason).toMatch(/a million rows where no function holds messages one by one, and all but 1 %/);
+  });
+
   it('gathers no longer than the budget allows', () => {
     const { chosen, candidates } = settingsFor(question({ budgetMs: 500 }));
     expect(chosen.windowSeconds).toBe(0);
