@@ -28,8 +28,9 @@ export function parseOptions<T extends Options>(args: readonly string[], options
 /** @throws UsageError for an unknown option, or for arguments other than the named ones */
 export function parseCommand<T extends Options>(args: readonly string[], names: readonly string[], options: T) {
   const { values, positionals } = parse({ args: [...args], options, allowPositionals: true, strict: true });
-  if (positionals.length !== names.length) {
-    throw new UsageError(`expected ${names.join(' ')}, got ${positionals.join(' ') || 'nothing'}`);
+  if (positionals.length !== names.length || positionals.includes('')) {
+    const got = positionals.map((text) => text || "''").join(' ');
+    throw new UsageError(`expected ${names.join(' ')}, got ${got || 'nothing'}`);
   }
   return { options: values, positionals };
 }

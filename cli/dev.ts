@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { retryReasons, type Telemetry } from '../lambda/aws/telemetry.ts';
 import { messageOf, plural } from '../lambda/core/failure.ts';
 import { BATCH_SIZE, mappingProblems, type Range, SHARDS, WINDOW_SECONDS } from '../lambda/core/limits.ts';
-import type { MicroBatchReport } from '../lambda/core/observer.ts';
+import type { CloseReason, MicroBatchReport } from '../lambda/core/observer.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS, STORES } from '../lambda/settings.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
@@ -13,7 +13,6 @@ import type { InvocationReport } from './local/localMapping.ts';
 import { startLocalServices, type Whereabouts, whereabouts, workerCommand } from './local/localServices.ts';
 import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
 import { servePage } from './page/devPage.ts';
-import { MICRO_BATCH_CLOSED } from './page/pageMonitor.ts';
 import { listenForInterruption, writeLine } from './terminal.ts';
 
 /** Environment variables of jobs. The jobs' code checks their values. */
@@ -210,6 +209,15 @@ export function createDevTelemetry(say: (message: string) => void): Telemetry {
     },
   };
 }
+
+/** Reasons why a micro-batch ran, as text for users. */
+const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
+  full: 'full',
+  budget: 'element budget reached',
+  padding: 'another run costs less than the padding',
+  dearer: 'dearer together',
+  end: 'end of the batch that SQS handed over',
+};
 
 function describe(report: MicroBatchReport): string {
   const { model, version, rows, paddedRows, paddedLength, paddingShare, closedBecause } = report;

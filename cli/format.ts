@@ -48,28 +48,6 @@ export function durationOver(ms: number, limitMs: number): string {
   return duration(ms) === duration(limitMs) ? `${count(Math.ceil(ms))} ms` : duration(ms);
 }
 
-/** Steps of an axis of durations, in milliseconds. {@link durationTicks} formats their multiples with few digits. */
-export const DURATION_STEPS: readonly number[] = [
-  ...[0.01, 0.1, 1, 10, 100, 1000].flatMap((ms) => [ms, 2 * ms, 5 * ms]),
-  ...[10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 18_000, 36_000, 86_400].map((seconds) => 1000 * seconds),
-];
-const TICK_UNITS = [
-  { name: 'h', ms: 3_600_000 },
-  { name: 'min', ms: 60_000 },
-  { name: 's', ms: 1000 },
-  { name: 'ms', ms: 1 },
-];
-
-/** Formats the ticks of an axis in one unit, exactly: 0 s, 50 s, 100 s. @param ticks multiples of one step, ascending */
-export function durationTicks(ticks: readonly number[]): string[] {
-  const [first = 0, second = first, last = 0] = [ticks[0], ticks[1], ticks.at(-1)];
-  const step = second - first;
-  const isWhole = (ms: number): boolean => Number.isInteger(step / ms);
-  const unit = TICK_UNITS.find(({ ms }) => (ms <= 1000 ? last >= ms : step > 0 && isWhole(ms)));
-  const { name, ms } = unit ?? { name: 'ms', ms: 1 };
-  return ticks.map((tick) => `${Number((tick / ms).toPrecision(6))} ${name}`);
-}
-
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 export function size(bytes: number): string {

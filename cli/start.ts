@@ -1,14 +1,13 @@
 import { readFile } from 'node:fs/promises';
-import { styleText } from 'node:util';
 import * as z from 'zod';
-import { Batchscore, type ScoringResult } from '../client/index.ts';
+import { Batchscore } from '../client/index.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { BATCH_SIZE } from '../lambda/core/limits.ts';
 import { SILENT } from '../lambda/core/observer.ts';
 import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
 import { count, duration, figure, percent } from './format.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
-import { inColumns, progressBar, sayWhenInterrupted, writeLine, writeText } from './terminal.ts';
+import { inColumns, sayWhenInterrupted, writeLine, writeText } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -27,7 +26,7 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
   const options = parseOptions(args, { messages: { type: 'string', default: '2000' } });
   const messages = await demoMessages(wholeNumber('--messages', options.messages, 1, 1_000_000));
   const finished = sayWhenInterrupted('stopped; nothing is left running');
-  const seen = { answered: 0, runs: 0, rows: 0, onAnswer: () => {} };
+  const seen = { answered: 0, runs: 0, onAnswer: () => {} };
   const stack = await startLocalStack({
     port: 0,
     modelsDirectory: MODELS.pathname,
@@ -41,21 +40,19 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
       },
       observer: {
         ...SILENT,
-        microBatch({ rows }) {
+        microBatch() {
           seen.runs += 1;
-          seen.rows += rows;
         },
         problem: (error) => writeLine(stderr, String(error)),
       },
     },
     warn: (message) => writeLine(stderr, message),
   });
-  const pass = (title: string, batching: Batching) => sendThrough(stack, messages, batching, title, seen);
   try {
     const batchSize = Math.min(BATCH_SIZE.max, Math.ceil(messages.length / BATCHES));
-    const batched = await pass('in batches', { batchSize, windowSeconds: 1 });
-    const oneByOne = await pass('one by one', { batchSize: 1, windowSeconds: 0 });
-    writeText(stdout, render(messages.length, batched, oneByOne, stdout.columns));
+    const batched = await sendThrough(stack, messages, { batchSize, windowSeconds: 1 }, seen);
+    const oneByOne = await sendThrough(stack, messages, { batchSize: 1, windowSeconds: 0 }, seen);
+    writeText(stdout, render(messages.length, batched, oneByOne));
     return [batched, oneByOne].every(({ answers }) => answers.length === messages.length) ? 0 : 1;
   } finally {
     await stack.stop();
@@ -63,35 +60,29 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
   }
 }
 
-interface DemoMessage {
-  readonly body: string;
-  /** Digit: 8 rows of 8 values from 0 to 16, and its label. */
-  readonly digit?: { readonly pixels: readonly number[]; readonly label: number };
-}
+type DemoMessage = Awaited<ReturnType<typeof demoMessages>>[number];
 
 const DIGIT = z.object({ pixels: z.array(z.number()).length(64), label: z.number() });
 
-/** Returns digits that are not in the training data, repeated if needed, with a dozen broken messages among them. */
-async function demoMessages(many: number): Promise<DemoMessage[]> {
+/** Returns a dozen broken messages, and digits that are not in the training data, repeated if needed. */
+async function demoMessages(many: number) {
   const lines = (await readFile(new URL('digits/held-out.jsonl', MODELS), 'utf8')).trimEnd().split('\n');
   const digits = z.tuple([DIGIT], DIGIT).parse(lines.map((line) => JSON.parse(line)));
   const bodyOf = (id: string, pixels: readonly unknown[], model = 'digits'): string =>
     JSON.stringify({ id, model_name: model, instances: [pixels] });
-  const messages = Array.from({ length: many }, (_, index): DemoMessage => {
-    const digit = digits[index % digits.length] ?? digits[0];
-    return { digit, body: bodyOf(`digit-${index}`, digit.pixels) };
+  const sound = Array.from({ length: many }, (_, index) => {
+    const { label, pixels } = digits[index % digits.length] ?? digits[0];
+    return { label, body: bodyOf(`digit-${index}`, pixels) };
   });
   const [{ pixels }] = digits;
+  const [, ...others] = pixels;
   const broken = [
-    bodyOf('not-a-number', ['seven', ...pixels.slice(1)]),
-    bodyOf('too-few', pixels.slice(1)),
+    bodyOf('not-a-number', ['seven', ...others]),
+    bodyOf('too-few', others),
     bodyOf('unknown-model', pixels, 'letters'),
     'seven, I think',
   ];
-  for (const [index, body] of [...broken, ...broken, ...broken].entries()) {
-    messages.splice(Math.floor((index * (many + 12)) / 12), 0, { body });
-  }
-  return messages;
+  return [...[...broken, ...broken, ...broken].map((body) => ({ body, label: undefined })), ...sound];
 }
 
 type Pass = Awaited<ReturnType<typeof sendThrough>>;
@@ -103,17 +94,14 @@ async function sendThrough(
   { sqs, queues, startMapping }: LocalStack,
   messages: readonly DemoMessage[],
   batching: Batching,
-  title: string,
-  seen: { answered: number; runs: number; rows: number; onAnswer: () => void },
+  seen: { answered: number; runs: number; onAnswer: () => void },
 ) {
-  Object.assign(seen, { answered: 0, runs: 0, rows: 0 });
+  Object.assign(seen, { answered: 0, runs: 0 });
   // With two concurrent invocations, each would leave a partial batch that waits for the window.
   const mapping = startMapping({ ...batching, maximumConcurrency: 1 });
-  const bar = progressBar(title, messages.length, 'count');
   const { promise: written, resolve } = Promise.withResolvers<void>();
   const patience = setTimeout(resolve, PATIENCE_MS);
   seen.onAnswer = () => {
-    bar.update(seen.answered);
     patience.refresh();
     if (seen.answered >= messages.length) resolve();
   };
@@ -125,67 +113,46 @@ async function sendThrough(
     /** Time from the first request sent to the last result written. */
     const seconds = (performance.now() - startedAt) / 1000;
     const sent = new Map(ids.map((id, index) => [id, messages[index]]));
-    const answers: { message: DemoMessage | undefined; result: ScoringResult }[] = [];
-    for await (const result of client.collect(ids, { timeoutMs: PATIENCE_MS })) {
-      answers.push({ message: sent.get(result.messageId), result });
-    }
+    const results = await Array.fromAsync(client.collect(ids, { timeoutMs: PATIENCE_MS }));
+    const answers = results.map((result) => ({ message: sent.get(result.messageId), result }));
     return { ...batching, ...seen, answers, seconds };
   } finally {
     clearTimeout(patience);
-    bar.stop();
     await client.close();
     await mapping.stop();
   }
 }
 
-const SCORED = z.object({
-  predictions: z.tuple([z.object({ label: z.number(), probabilities: z.array(z.number()) })]),
-});
+const SCORED = z.object({ predictions: z.tuple([z.object({ label: z.number() })]) });
 
-function render(sent: number, batched: Pass, oneByOne: Pass, columns = Number.POSITIVE_INFINITY): string {
+function render(sent: number, batched: Pass, oneByOne: Pass): string {
   const { answers } = batched;
-  const digits = answers.flatMap(({ message, result }) => {
-    const got = SCORED.safeParse(result).data?.predictions[0];
-    return got === undefined || message?.digit === undefined ? [] : [{ ...message.digit, ...message, result, got }];
+  const scored = answers.flatMap(({ message, result }) => {
+    const label = SCORED.safeParse(result).data?.predictions[0].label;
+    return label === undefined ? [] : [{ request: message?.body, result, isRight: label === message?.label }];
   });
-  const right = digits.filter(({ label, got }) => got.label === label).length;
+  const right = scored.filter(({ isRight }) => isRight).length;
   const errors = answers.flatMap(({ result }) => ('error' in result ? [result.error] : []));
   const codes = [...Map.groupBy(errors, ({ code }) => code)].toSorted().map(([code, of]) => `${code} ${of.length}`);
-  const speed = ({ seconds, batchSize }: Pass): string =>
-    `${count(sent / seconds)} messages/s, ${duration(1000 * seconds)} at batch size ${batchSize}`;
+  const speed = ({ seconds, batchSize, runs }: Pass): string =>
+    `${count(sent / seconds)} messages/s, ${duration(1000 * seconds)} at batch size ${batchSize}, ${plural(runs, 'run')} of the model`;
   const facts = [
     ['messages', `${count(sent)} sent, ${count(answers.length)} answered under their message IDs`],
-    ['scores', `${count(digits.length)}, ${percent(right / digits.length)} of the labels right`],
+    ['scores', `${count(scored.length)}, ${percent(right / scored.length)} of the labels right`],
     ['errors', codes.join(', ')],
     ['in batches', speed(batched)],
-    ['', `the model ran ${plural(batched.runs, 'time')}, with ${figure(batched.rows / batched.runs)} rows on average`],
     ['one by one', speed(oneByOne)],
     ['speed-up', `${figure(oneByOne.seconds / batched.seconds)}×`],
   ];
-  const cut = (text: string): string => (text.length + 2 < columns ? text : `${text.slice(0, columns - 4)}…`);
-  const bold = (text: string): string => styleText('bold', text, { stream: process.stdout });
-  const [first] = digits;
+  const [first] = scored;
   const [refused] = errors;
   return [
-    '',
-    bold('Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine'),
-    ...(first ? ['', ...drawing(first.pixels), `  ${first.got.label}`] : []),
-    '',
+    'Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine',
     inColumns(facts).replace(/^(?=.)/gm, '  '),
-    ...(first
-      ? ['', bold('A request'), `  ${cut(first.body)}`, bold('Its result'), `  ${cut(JSON.stringify(first.result))}`]
-      : []),
-    ...(refused ? ['', bold(`A refused request: ${refused.code}`), `  ${refused.message}`] : []),
-    '',
-  ].join('\n');
-}
-
-const SHADES = [' ', '░', '▒', '▓', '█'];
-
-/** Draws 8 rows of 8 values from 0 to 16. A pixel is two characters wide, because a character is half as wide as high. */
-function drawing(pixels: readonly number[]): string[] {
-  const shades = pixels.map((pixel) => (SHADES[Math.round(pixel / 4)] ?? ' ').repeat(2));
-  return Array.from({ length: 8 }, (_, row) => `  ${shades.slice(8 * row, 8 * row + 8).join('')}`.trimEnd());
+    `A request\n  ${first?.request}`,
+    `Its result\n  ${JSON.stringify(first?.result)}`,
+    `A refused request: ${refused?.code}\n  ${refused?.message}\n`,
+  ].join('\n\n');
 }
 
 if (import.meta.main) await runCommand(start, HELP);

@@ -2,7 +2,7 @@ import { relative } from 'node:path';
 import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
-import { modelPath, parseCommand, type Streams, UsageError } from '../arguments.ts';
+import { modelPath, parseCommand, type Streams } from '../arguments.ts';
 import { count, size } from '../format.ts';
 import { inColumns, printable, printableIn, wrapped, writeLine, writeText } from '../terminal.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
@@ -15,7 +15,6 @@ import {
   type SampleResult,
   type Value,
 } from './inspectModel.ts';
-import { ONNX_DOMAIN } from './onnxFile.ts';
 
 const HELP = `Usage: batchscore inspect MODEL [options]
 
@@ -28,7 +27,6 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
 
   --models DIR      the model repository (default models)
   --samples FILE    also write the sample requests there, one a line
-  --binary          in their binary form; the commands that are printed then send that
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print one JSON object, nothing in it cut
   --help            show this
@@ -41,14 +39,9 @@ no scores, or nothing can be written, 2 wrong usage.
 const MAX_IN_JSON = 65_536;
 const WIDTH = { min: 40, max: 120, elsewhere: 100 };
 
-type Form = 'json' | 'binary';
-
-type SamplesCommand = ReturnType<typeof samplesCommandOf>;
-
 const OPTIONS = {
   models: { type: 'string', default: 'models' },
   samples: { type: 'string' },
-  binary: { type: 'boolean', default: false },
   providers: { type: 'string', default: 'cpu' },
   json: { type: 'boolean', default: false },
 } as const;
@@ -61,13 +54,10 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const found = await inspectModel(path, options.providers);
   if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
-  if (options.binary) refuseWithoutBinary(samples);
   const samplesCommand = samplesCommandOf(name, options);
-  const form: Form = options.binary ? 'binary' : 'json';
-  if (options.samples !== undefined) await writeSamples(options.samples, found, form);
+  if (options.samples !== undefined) await writeSamples(options.samples, found);
   if (options.json) writeLine(streams.stdout, JSON.stringify(printedOf(found, samplesCommand)));
-  else
-    writeText(streams.stdout, describe(found, sendersFor(samples[0], form, samplesCommand, MAX_SHOWN), width(streams)));
+  else writeText(streams.stdout, describe(found, sendersFor(samples, samplesCommand, MAX_SHOWN), width(streams)));
   if (found.error !== undefined) throw new Error(found.error);
   const failed = found.opened?.failed;
   if (failed !== undefined) {
@@ -81,51 +71,38 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 
 export const inspect = { help: HELP, run };
 
-function refuseWithoutBinary(samples: readonly Sample[]): void {
-  if (samples.some(({ binary }) => binary === undefined)) {
-    throw new UsageError(
-      '--binary: expected a model without a transform, which takes requests of its own; leave it out',
-    );
-  }
-}
-
-async function writeSamples(path: string, { opened }: Inspection, form: Form): Promise<void> {
+async function writeSamples(path: string, { opened }: Inspection): Promise<void> {
   if (opened === undefined) return;
   if (opened.noSample !== undefined)
     throw new Error(`--samples: expected a request to write, got none: ${opened.noSample}`);
   const file = await openOutput(path, 'w');
   try {
-    await file.writeFile(opened.samples.map((sample) => `${sample[form]}\n`).join(''));
+    await file.writeFile(opened.samples.map(({ json }) => `${json}\n`).join(''));
   } finally {
     await file.close();
   }
 }
 
-function sendersFor(sample: Sample | undefined, form: Form, samplesCommand: SamplesCommand, maxInline: number) {
-  const request = sample?.[form];
-  return request === undefined ? undefined : sendersOf(request, samplesCommand(form), maxInline);
+function sendersFor([sample]: readonly Sample[], samplesCommand: string, maxInline: number): Senders | undefined {
+  return sample && sendersOf(sample.json, samplesCommand, maxInline);
 }
 
-/** Returns the command that writes this model's samples. It ignores the other options of this run. */
+/** Returns the command that writes this model's samples. */
 function samplesCommandOf(
   name: string,
   { models, providers }: { readonly models: string; readonly providers: string },
-) {
+): string {
   const given = [
     ...(models === OPTIONS.models.default ? [] : ['--models', models]),
     ...(providers === OPTIONS.providers.default ? [] : ['--providers', providers]),
   ];
-  return (form: Form): string => {
-    const words = [name, ...given, ...(form === 'binary' ? ['--binary'] : []), '--samples', FILE];
-    return ['npx batchscore inspect', ...words.map(quoteForShell)].join(' ');
-  };
+  return ['npx batchscore inspect', ...[name, ...given, '--samples', FILE].map(quoteForShell)].join(' ');
 }
 
-function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
+function printedOf(found: Inspection, samplesCommand: string) {
   const { opened, ...rest } = found;
   if (opened === undefined) return rest;
   const { samples, failed, ...aboutOpened } = opened;
-  const [first] = samples;
   return {
     ...rest,
     ...aboutOpened,
@@ -135,10 +112,7 @@ function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
       ...(binary !== undefined && { binary: JSON.parse(binary) }),
       answer,
     })),
-    send: {
-      json: sendersFor(first, 'json', samplesCommand, MAX_IN_JSON),
-      binary: sendersFor(first, 'binary', samplesCommand, MAX_IN_JSON),
-    },
+    send: sendersFor(samples, samplesCommand, MAX_IN_JSON),
   };
 }
 
@@ -180,30 +154,14 @@ function section(title: string, body: string): string {
 }
 
 function aboutModel(found: Inspection, width: number): string {
-  const { model, version, path, file, nodes, operators, opened } = found;
+  const { model, version, path, file, opened } = found;
   const weights = file.weights.map(({ file: name, bytes }) => `, and ${size(bytes)} in ${name}`);
-  const opsets = Object.entries(file.opsets).map(([domain, opset]) =>
-    domain === ONNX_DOMAIN ? `${opset}` : `${domain} ${opset}`,
-  );
   const rows = [
     ['model', `${model}, version ${version}`],
     ['file', `${shortPath(path)}, ${size(file.bytes)}${weights.join('')}`],
-    ['opset', `${opsets.join(', ')}${file.producer === undefined ? '' : `; exported by ${file.producer}`}`],
-    ['operators', `${plural(nodes, 'node')}, of ${plural(operators.length, 'operator')}`],
-    ...Object.entries(file.classes).map(([output, classes]) => [
-      'classes',
-      `the columns of ${output}: ${list(classes)}`,
-    ]),
     ...(opened === undefined ? [] : aboutRows(opened, found.inputs)),
   ];
   return inColumns(rows, width);
-}
-
-const MAX_CLASSES = 30;
-
-function list(classes: readonly (number | string)[]): string {
-  const more = classes.length - MAX_CLASSES;
-  return `${classes.slice(0, MAX_CLASSES).join(', ')}${more > 0 ? ` and ${more} more: --json` : ''}`;
 }
 
 function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {

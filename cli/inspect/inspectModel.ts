@@ -49,7 +49,6 @@ export async function inspectModel(path: string, providers: string) {
     version: location.version,
     path: location.path,
     file,
-    nodes: operators.reduce((sum, { count }) => sum + count, 0),
     operators,
     inputs,
     outputs,

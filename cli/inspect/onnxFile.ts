@@ -4,7 +4,6 @@ import type { Datatype } from '../../lambda/core/tensor.ts';
 import { type GraphNode, withGraph } from '../../lambda/onnx/graph.ts';
 import { externalFiles, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
 import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
-import { classesOf } from '../../lambda/onnx/zipMaps.ts';
 
 /** Contents of an ONNX file, read without ONNX Runtime. */
 export type OnnxFile = ReturnType<typeof readOnnxFile>;
@@ -18,14 +17,14 @@ export interface OperatorUse {
   readonly isFunction: boolean;
 }
 
-export const ONNX_DOMAIN = 'ai.onnx';
+const ONNX_DOMAIN = 'ai.onnx';
 
 /**
  * Field numbers in onnx.proto.
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
-const MODEL = { producer: 2, producerVersion: 3, graph: 7 } as const;
+const MODEL_GRAPH = 7;
 const GRAPH = { initializer: 5, input: 11, output: 12 } as const;
 /** Field number of the name in a `TensorProto`. */
 const TENSOR_NAME = 8;
@@ -59,10 +58,9 @@ export function readOnnxFile(path: string) {
 }
 
 function readValues(model: Message) {
-  const graph = model.message(MODEL.graph);
+  const graph = model.message(MODEL_GRAPH);
   const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
   return {
-    producer: producerOf(model),
     inputs: graph
       .messages(GRAPH.input)
       .map(readValue)
@@ -71,15 +69,8 @@ function readValues(model: Message) {
   };
 }
 
-/** Returns the exporter, such as `pytorch 2.4.0`, if the file names it. */
-function producerOf(model: Message): string | undefined {
-  const texts = [model.text(MODEL.producer), model.text(MODEL.producerVersion)];
-  // CatBoost's version is a report of many lines.
-  return texts.filter((text) => text !== '' && !text.includes('\n')).join(' ') || undefined;
-}
-
 function readOperators(path: string) {
-  return withGraph(path, ({ opsets, functions, nodes, allNodes }) => {
+  return withGraph(path, ({ functions, allNodes }) => {
     // Without the overload, which the last colon begins.
     const ownNames = new Set(Array.from(functions.keys(), (key) => key.slice(0, key.lastIndexOf(':'))));
     const uses = Map.groupBy(allNodes(), ({ domain, operator }) => `${domain}:${operator}`);
@@ -87,16 +78,8 @@ function readOperators(path: string) {
       const { operator: name, domain } = node as GraphNode;
       return { name, domain: domain || ONNX_DOMAIN, count: 1 + others.length, isFunction: ownNames.has(key) };
     });
-    return {
-      /** Versions of the operator sets by domain. The domain of ONNX itself is `ai.onnx`. */
-      opsets: Object.fromEntries(Array.from(opsets, ([domain, version]) => [domain || ONNX_DOMAIN, version])),
-      /** Operators, the most frequent first. They include those in loops, branches and functions. */
-      operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
-      /** Class of each column by output that the file declares as maps. */
-      classes: Object.fromEntries(
-        nodes.flatMap((node) => (node.operator === 'ZipMap' ? [[node.outputs[0] ?? '', classesOf(node)]] : [])),
-      ),
-    };
+    /** Operators, the most frequent first. They include those in loops, branches and functions. */
+    return { operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)) };
   });
 }
 

@@ -8,9 +8,7 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { type Config, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
 import { type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
-import type { JobStorage } from '../../lambda/jobs/jobFiles.ts';
-import { reportKeys } from '../../lambda/jobs/jobObjects.ts';
-import { JOB_START, REPORT } from '../../lambda/jobs/jobTypes.ts';
+import { JOB_START } from '../../lambda/jobs/jobTypes.ts';
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
 import type { Scorer } from '../../lambda/scorer/scorer.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -34,11 +32,6 @@ interface LocalJobsOptions {
 
 export type LocalJobs = Awaited<ReturnType<typeof startLocalJobs>>;
 
-export interface LocalJobStatus extends JobStatus {
-  readonly rowsPerSecond?: number;
-  readonly leftMs?: number | undefined;
-}
-
 const BUCKET = 'batchscore-jobs';
 const CONCURRENCY = 2;
 const JOBS_KEPT = 10;
@@ -50,8 +43,7 @@ const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsP
 export async function startLocalJobs(options: LocalJobsOptions) {
   const { s3, region, onObject, say } = options;
   await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
-  const progress = createProgress();
-  const calls = createCalls(createScore(options, progress.watch));
+  const calls = createCalls(createScore(options));
   const states = await startLocalStates({
     region,
     score: calls.score,
@@ -81,9 +73,8 @@ export async function startLocalJobs(options: LocalJobsOptions) {
       jobOutputPrefix: JOB_PREFIXES.output,
       sfnEndpoint: states.endpoint,
     },
-    /** Returns the status of the latest jobs, the newest last, with the rows so far of those that run. */
-    newest: createNewest(states, client, progress),
-    cancel: client.cancel,
+    /** Returns the status of the latest jobs, the newest last. */
+    newest: createNewest(states, client),
     async stop(): Promise<void> {
       sfn.destroy();
       await states.stop();
@@ -93,60 +84,24 @@ export async function startLocalJobs(options: LocalJobsOptions) {
 }
 
 /** Creates a function that returns the newest jobs. It asks for the status of an ended job only once. */
-function createNewest(states: LocalStates, { status }: Jobs, progress: Progress): () => Promise<LocalJobStatus[]> {
+function createNewest(states: LocalStates, { status }: Jobs): () => Promise<JobStatus[]> {
   const ended = new Map<string, JobStatus>();
   return () => {
     // A resumed job has several executions.
     const latest = new Map(
-      states.newest(JOBS_KEPT).map((execution) => {
-        const start = JOB_START.parse(JSON.parse(execution.input));
-        return [start.job, { ...start, name: execution.name, startedAt: 1000 * execution.startDate }];
+      states.newest(JOBS_KEPT).map(({ name, input }) => {
+        const start = JOB_START.parse(JSON.parse(input));
+        return [start.job, { ...start, name }];
       }),
     );
-    const looks = [...latest.values()].map(async ({ job, name, bucket, key, folder, startedAt }) => {
+    const looks = [...latest.values()].map(async ({ job, name, bucket, key, folder }) => {
       const places = { input: `s3://${bucket}/${key}`, output: `s3://${bucket}/${folder}`, pieces: undefined };
       const unknown = (error: unknown): JobStatus => ({ job, ...places, state: 'failed', message: messageOf(error) });
       const seen = ended.get(name) ?? (await status(job).catch(unknown));
       if (seen.state !== 'running') ended.set(name, seen);
-      return seen.state === 'running' ? { ...seen, ...progress.of(folder, startedAt, seen.pieces) } : seen;
+      return seen;
     });
     return Promise.all(looks);
-  };
-}
-
-type Progress = ReturnType<typeof createProgress>;
-
-/** Counts the rows and pieces of each job's reports since its last execution started. */
-function createProgress() {
-  const counts = new Map<string, { startedAt: number; rows: number; pieces: number }>();
-  return {
-    watch: (storage: JobStorage): JobStorage => ({
-      ...storage,
-      async put(key, body) {
-        await storage.put(key, body);
-        const end = key.indexOf(reportKeys(''));
-        if (end < 0) return;
-        const folder = key.slice(0, end);
-        const { startedAt, rows, pieces } = counts.get(folder) ?? { startedAt: Date.now(), rows: 0, pieces: 0 };
-        const more = REPORT.parse(JSON.parse(String(body))).rows;
-        counts.set(folder, { startedAt, rows: rows + more, pieces: pieces + 1 });
-      },
-    }),
-    of(folder: string, startedAt: number, all: JobStatus['pieces']) {
-      const count = counts.get(folder);
-      if (count === undefined) return {};
-      if (count.startedAt < startedAt) {
-        counts.delete(folder);
-        return {};
-      }
-      const ms = Math.max(1, Date.now() - startedAt);
-      const left = all?.all === undefined ? undefined : all.all - all.done;
-      return {
-        rows: count.rows,
-        rowsPerSecond: (1000 * count.rows) / ms,
-        leftMs: left === undefined ? undefined : (left * ms) / count.pieces,
-      };
-    },
   };
 }
 
@@ -165,14 +120,11 @@ export async function fileEvent(s3: S3Client, bucket: string, key: string) {
   return { Records: [{ s3: { bucket: { name: bucket }, object } }] };
 }
 
-function createScore(
-  { s3, scorer, telemetry, config, environment }: LocalJobsOptions,
-  watch: (storage: JobStorage) => JobStorage,
-): ScoreHandler {
+function createScore({ s3, scorer, telemetry, config, environment }: LocalJobsOptions): ScoreHandler {
   const sizes = Object.entries(SIZES).map(([key, bytes]) => [key, environment[key] ?? String(bytes)]);
   const { jobsPartBytes, jobsPieceBytes } = loadJobScoreConfig(Object.fromEntries(sizes));
   return createScoreHandler({
-    storage: (bucket) => watch(createJobStorage({ s3, bucket })),
+    storage: (bucket) => createJobStorage({ s3, bucket }),
     scorer,
     partBytes: jobsPartBytes,
     pieceBytes: jobsPieceBytes,

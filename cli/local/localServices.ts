@@ -387,12 +387,14 @@ const GROUP = z
   .string()
   .regex(/^[!-~]{1,128}$/, 'can only include alphanumeric and punctuation characters. 1 to 128 in length')
   .optional();
+const DELAY = 'must be >= 0 and <= 900';
 const MESSAGE = z.object({
   MessageBody: z.string().min(1, 'must be in the request'),
   MessageAttributes: z
     .record(z.string(), ATTRIBUTE)
     .refine((all) => Object.keys(all).length <= MAX_ATTRIBUTES, `exceeds the allowed maximum [${MAX_ATTRIBUTES}]`)
     .optional(),
+  DelaySeconds: z.int().min(0, DELAY).max(900, DELAY).optional(),
   MessageGroupId: GROUP,
   MessageDeduplicationId: GROUP,
 });

@@ -77,7 +77,7 @@ export async function connectToSubmit(
 ) {
   const stack = await deploymentOf(values);
   if (values.urgent && stack.urgentQueueUrl === undefined) {
-    throw notSaid(values.stack, 'urgentQueueUrl', 'leave --urgent out');
+    throw notSaid(values.stack, 'urgentQueueUrl');
   }
   if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
   const isFifo = stack.requestQueueUrl.endsWith('.fifo');
@@ -330,7 +330,10 @@ function deploymentIn(text: string): Stack | string {
   return deployment ?? whole;
 }
 
-function notSaid(stack: string | undefined, key: string, options: string): UsageError {
-  if (stack === undefined) return new UsageError(`expected --stack FILE or ${options}, got none`);
-  return new UsageError(`--stack: expected ${stack} to name ${key}, it does not; name another, or give ${options}`);
+/** @param options options that replace the key. @default none does */
+function notSaid(stack: string | undefined, key: string, options?: string): UsageError {
+  const given = options === undefined ? '' : ` or ${options}`;
+  if (stack === undefined) return new UsageError(`expected --stack FILE${given}, got none`);
+  const cure = options === undefined ? 'leave the option out' : `give ${options}`;
+  return new UsageError(`--stack: expected ${stack} to name ${key}, it does not; name another, or ${cure}`);
 }

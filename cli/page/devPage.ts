@@ -11,12 +11,11 @@ import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsMessages.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { deployedFiles, isForPeople, walkModels } from '../../lambda/onnx/findModels.ts';
-import type { DescribedModel } from '../../lambda/scorer/frames.ts';
 import { sampleRequests } from '../inspect/inspectModel.ts';
 import type { EventSourceMapping } from '../local/localMapping.ts';
 import type { LocalQueues } from '../local/localServices.ts';
 import { type Batching, type LocalStack, type LocalStackOptions, startLocalStack } from '../local/localStack.ts';
-import { createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
+import { createMonitor, type Monitor, OWN_ATTRIBUTES } from './pageMonitor.ts';
 import { type Control, type PageServer, startPageServer } from './pageServer.ts';
 import type { ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
 
@@ -69,9 +68,7 @@ export async function servePage({ batching, ...options }: ServePageOptions) {
 
 const MAX_TIMES = 1_000;
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000), times: z.int().min(1).max(MAX_TIMES) });
-const CANCEL = z.strictObject({ job: z.string().max(256) });
-const SOUGHT = z.string().max(256).default('');
-const LOOK = z.strictObject({ search: SOUGHT, awaited: SOUGHT });
+const LOOK = z.strictObject({ awaited: z.string().max(256).default('') });
 
 function createControls(
   stack: LocalStack,
@@ -83,23 +80,16 @@ function createControls(
   const { endpoint, requestQueueUrl } = queues;
   return {
     async '/state'(asked): Promise<State> {
-      const { search, awaited } = parsed(LOOK, asked, '{"search": …, "awaited": …}, message IDs or their beginnings');
+      const { awaited } = parsed(LOOK, asked, '{"awaited": …}, the ID of a message');
       const [lying, newest = []] = await Promise.all([lookAtQueues(sqs, queues), stack.jobControl?.newest()]);
       const jobs = newest.map(({ failedParts = [], ...job }) => ({ ...job, givenUp: failedParts.length }));
-      const settings = { endpoint, requestQueueUrl, batchSize, windowSeconds };
-      const seen = monitor.seen();
-      const [results, [answer]] = [search === '' ? seen.results : monitor.find(search), monitor.find(awaited)];
-      return { ...settings, ...models(), jobs, queues: lying, ...seen, results, awaited: awaited ? answer : undefined };
+      const settings = { endpoint, batchSize, windowSeconds };
+      return { ...settings, ...models(), jobs, queues: lying, ...monitor.seen(), awaited: monitor.find(awaited) };
     },
     async '/ask'(asked) {
       const expected = `{"body": …, "times": …}, a text of 1 to 60,000 characters and 1 to ${MAX_TIMES}`;
       const { body, times } = parsed(ASK, asked, expected);
       return { messageId: await send(sqs, requestQueueUrl, body, times) };
-    },
-    async '/cancel'(asked) {
-      const { job } = parsed(CANCEL, asked, '{"job": …}, the name of a job');
-      await stack.jobControl?.cancel(job);
-      return { job };
     },
   };
 }
@@ -117,7 +107,7 @@ async function send(sqs: SQSClient, QueueUrl: string, MessageBody: string, times
     const Entries = Array.from({ length: Math.min(left, MAX_BATCH_ENTRIES) }, (_, index) => ({
       Id: String(index),
       MessageBody,
-      MessageAttributes: ownAttributes(index === left - 1 ? 'ask' : 'fill'),
+      MessageAttributes: OWN_ATTRIBUTES,
     }));
     const { Successful = [], Failed = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
     if (Failed.length > 0) throw new Error(`expected SQS to take the message, got: ${Failed[0]?.Message}`);
@@ -142,7 +132,7 @@ function createShownModels(directory: string, say: (message: string) => void) {
     say(message);
   };
   const show = async (stack: LocalStack): Promise<void> => {
-    models = await lookAtModels(stack, directory);
+    models = await lookAtModels(stack, directory, warn);
   };
   const reload = async (stack: LocalStack): Promise<void> => {
     const before = warnings;
@@ -201,29 +191,31 @@ function stampOf(directory: string): string {
 
 const MAX_SAMPLE_CHARACTERS = 32_768;
 
-/** Returns every version of each model, the default version first and with a request that it answers. */
-async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: string): Promise<ModelSeen[]> {
+/** Returns each model in its default version, with a request that it answers. @param warn takes why it has none */
+async function lookAtModels(
+  { scorer }: Pick<LocalStack, 'scorer'>,
+  directory: string,
+  warn: (message: string) => void,
+): Promise<ModelSeen[]> {
   const folders = walkModels(directory);
   const found: ModelSeen[] = [];
   for (const { name, version } of scorer.models) {
-    const model = await scorer.find(name, version);
     const { folder = '', versions = [] } = folders.find((one) => one.name === name) ?? {};
     const path = versions.find((one) => one.version === version)?.path;
-    if (isFailure(model) || path === undefined) continue;
-    if (found.some((one) => one.name === name)) {
-      found.push(seenOf(model));
-      continue;
-    }
-    const { samples, noSample } = await sampleRequests(model, scorer.score, path, folder);
+    const model = await scorer.find(name, version);
+    if (isFailure(model) || path === undefined || found.some((one) => one.name === name)) continue;
+    const { samples, noSample = 'its samples are too long for a message' } = await sampleRequests(
+      model,
+      scorer.score,
+      path,
+      folder,
+    );
     const sample = samples.map(({ json }) => json).find((text) => text.length <= MAX_SAMPLE_CHARACTERS);
-    const none = noSample ?? 'its samples are too long for a message';
-    found.push({ ...seenOf(model), sample, noSample: sample === undefined ? none : undefined });
+    if (sample === undefined) warn(`${name}: the page has no form for it: ${noSample}`);
+    const inputs = model.inputs.map(tensorOf);
+    found.push({ name, version, inputs, hasTransform: model.transform !== undefined, sample });
   }
   return found;
-}
-
-function seenOf({ name, version, inputs, transform }: DescribedModel): ModelSeen {
-  return { name, version, inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
 }
 
 /** Describes a tensor. Models name an unnamed axis after its tensor, and the page shows a shorter name. */

@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../lambda/core/failure.ts';
-import type { CloseReason, MicroBatchReport } from '../../lambda/core/observer.ts';
 import type { Outcome, Result, ResultWriter, WriteStatus } from '../../lambda/core/record.ts';
 import { BATCH_ENDED } from '../local/gather.ts';
 import type { Around, Batch } from '../local/localMapping.ts';
@@ -12,9 +11,8 @@ export type Monitor = ReturnType<typeof createMonitor>;
 
 const INVOCATIONS_KEPT = 10;
 const RESULTS_SHOWN = 6;
-/** Number of results that can be searched. */
+/** Number of results among which the page finds the one that it awaits. */
 const RESULTS_KEPT = 500;
-const AWAITED_KEPT = 16;
 
 /** Creates a monitor of the function's work. It keeps a limited number of the newest events. */
 export function createMonitor(now: () => number = Date.now) {
@@ -25,10 +23,7 @@ export function createMonitor(now: () => number = Date.now) {
     answered: 0,
     errors: {} as Record<string, number>,
     retries: {} as Record<string, number>,
-    models: {} as Record<string, { rows: number; runs: number }>,
   };
-  /** Micro-batches of awaited messages. They may be reported after the result. */
-  const ran = new Map<string, ResultSeen['microBatch']>();
   let numbered = 0;
 
   const written = (invocation: OngoingInvocation, taken: readonly Result[]): void => {
@@ -38,8 +33,8 @@ export function createMonitor(now: () => number = Date.now) {
       const answeredMs = at - invocation.sentAt(messageId);
       timeline.answered(answeredMs);
       const isError = isErrorBody(result.body);
-      const isKept = isError || index >= taken.length - RESULTS_KEPT;
-      if (!isKept && invocation.purposeOf(messageId) !== 'ask') continue;
+      const isKept = isError || index >= taken.length - RESULTS_SHOWN || invocation.isOwn(messageId);
+      if (!isKept) continue;
       const seen = resultSeen(result, { at, answeredMs, invocation: invocation.number, isError });
       keepNewest(results, seen, RESULTS_KEPT);
       if (isError) keepNewest(errors, seen, RESULTS_SHOWN);
@@ -62,20 +57,6 @@ export function createMonitor(now: () => number = Date.now) {
         count(outcomes);
         current.getStore()?.outcomes(outcomes);
       },
-      observer: {
-        ...host.observer,
-        microBatch(report, records) {
-          host.observer.microBatch(report, records);
-          const name = `${report.model}/${report.version}`;
-          const { rows, runs } = totals.models[name] ?? { rows: 0, runs: 0 };
-          totals.models[name] = { rows: rows + report.rows, runs: runs + 1 };
-          const asked = current.getStore()?.microBatch(report, records) ?? [];
-          const closedBecause = MICRO_BATCH_CLOSED[report.closedBecause];
-          for (const messageId of asked) ran.set(messageId, { ...report, closedBecause });
-          const [oldest] = ran.size > AWAITED_KEPT ? ran.keys() : [];
-          if (oldest !== undefined) ran.delete(oldest);
-        },
-      },
     }),
     /** Returns a wrapper for a mapping's invocations. @param batchSize batch size of the mapping */
     around: (batchSize: number) => async (batch: Batch, run: Parameters<Around>[1]) => {
@@ -92,7 +73,7 @@ export function createMonitor(now: () => number = Date.now) {
       async write(all, signal) {
         const invocation = current.getStore();
         if (invocation === undefined) return writer.write(all, signal);
-        const others = all.filter(({ messageId }) => invocation.purposeOf(messageId) === undefined);
+        const others = all.filter(({ messageId }) => !invocation.isOwn(messageId));
         const statuses = others.length === 0 ? [] : await writer.write(others, signal);
         const statusOf = new Map(others.map((result, index) => [result, statuses[index]]));
         const verdicts = all.map((result): WriteStatus => {
@@ -107,11 +88,7 @@ export function createMonitor(now: () => number = Date.now) {
       },
       writtenAsOne: writer.writtenAsOne,
     }),
-    /** Returns the kept results whose message ID begins with a text, the newest last. */
-    find(messageId: string): readonly ResultSeen[] {
-      const found = results.filter((one) => one.messageId.startsWith(messageId)).slice(-RESULTS_SHOWN);
-      return found.map((one) => ({ ...one, microBatch: ran.get(one.messageId) }));
-    },
+    find: (messageId: string): ResultSeen | undefined => results.findLast((one) => one.messageId === messageId),
     seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results'> {
       const newest = new Set([...errors, ...results.slice(-RESULTS_SHOWN)]);
       const shown = [...newest].sort((one, other) => one.at - other.at);
@@ -130,15 +107,6 @@ function addOne(counts: Record<string, number>, code: string): void {
   counts[code] = (counts[code] ?? 0) + 1;
 }
 
-/** Reasons why a micro-batch ran, as text for users. */
-export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
-  full: 'full',
-  budget: 'element budget reached',
-  padding: 'another run costs less than the padding',
-  dearer: 'dearer together',
-  end: 'end of the batch that SQS handed over',
-};
-
 type OngoingInvocation = ReturnType<typeof createOngoingInvocation>;
 
 /** @param now returns milliseconds since 1970 */
@@ -150,32 +118,18 @@ function createOngoingInvocation(
 ) {
   const at = now();
   const byId = new Map(records.map((record) => [record.messageId, record]));
-  const purposeOf = (messageId: string) => byId.get(messageId)?.messageAttributes[ATTRIBUTE]?.stringValue;
   const sentAt = (messageId: string): number => Number(byId.get(messageId)?.attributes.SentTimestamp ?? at);
-  const asked = new Set([...byId.keys()].filter((messageId) => purposeOf(messageId) === 'ask'));
-  const counts = { answered: 0, errors: 0, retried: 0, runs: 0, rows: 0, paddedRows: 0 };
-
+  const counts = { errors: 0, retried: 0 };
   return {
     number,
-    /** Returns undefined for messages that the page did not send. */
-    purposeOf,
+    /** Returns true for messages that the page sent. */
+    isOwn: (messageId: string): boolean => byId.get(messageId)?.messageAttributes[ATTRIBUTE] !== undefined,
     /** Returns the time when a message was sent, in milliseconds since 1970. */
     sentAt,
-    /** @returns IDs of the messages that the page awaits, of those in the micro-batch */
-    microBatch(report: MicroBatchReport, indices: () => readonly number[]): readonly string[] {
-      counts.runs += 1;
-      counts.rows += report.rows;
-      counts.paddedRows += report.paddedRows;
-      if (asked.size === 0) return [];
-      return indices().flatMap((index) => [...asked].filter((messageId) => messageId === records[index]?.messageId));
-    },
     outcomes(outcomes: readonly Outcome[]): void {
       for (const outcome of outcomes) {
         if (outcome.status === 'retry') counts.retried += 1;
-        else {
-          counts.answered += 1;
-          counts.errors += outcome.failures.length;
-        }
+        else counts.errors += outcome.failures.length;
       }
     },
     end(): InvocationSeen {
@@ -196,8 +150,7 @@ function createOngoingInvocation(
 
 /** Number of seconds to keep: five minutes. */
 export const SECONDS_KEPT = 300;
-const COUNTS = { answered: 0, records: 0, rows: 0, paddedRows: 0 };
-const NOTHING = { ...COUNTS, room: 0 };
+const NOTHING = { answered: 0, records: 0, room: 0 };
 
 /** Creates counts for each second. @param now returns milliseconds since 1970. @default the system clock */
 export function createTimeline(now: () => number = Date.now) {
@@ -220,12 +173,13 @@ export function createTimeline(now: () => number = Date.now) {
     /** Records a message that was answered `ms` after it was sent. */
     answered(ms: number): void {
       advance();
+      counts.answered += 1;
       times.push(ms);
     },
-    ended(invocation: InvocationSeen): void {
+    ended({ records, batchSize }: InvocationSeen): void {
       advance();
-      counts.room += invocation.batchSize;
-      for (const name of Object.keys(COUNTS) as (keyof typeof COUNTS)[]) counts[name] += invocation[name];
+      counts.records += records;
+      counts.room += batchSize;
     },
     /** Returns the complete seconds, the newest last. */
     all(): readonly SecondSeen[] {
@@ -261,12 +215,8 @@ function resultSeen({ messageId, body }: Result, how: Omit<ResultSeen, keyof Res
   return { messageId, body: shown, characters: body.length, ...how };
 }
 
-/** Purpose of a message from the page: `ask` awaits its answer, and `fill` fills batches. */
-type Purpose = 'ask' | 'fill';
-
 /** Attribute of messages from the page. Their results go to the page instead of the result stores. */
 const ATTRIBUTE = 'batchscore-page';
-
-export function ownAttributes(purpose: Purpose): Record<string, MessageAttributeValue> {
-  return { [ATTRIBUTE]: { DataType: 'String', StringValue: purpose } };
-}
+export const OWN_ATTRIBUTES: Record<string, MessageAttributeValue> = {
+  [ATTRIBUTE]: { DataType: 'String', StringValue: 'sent' },
+};

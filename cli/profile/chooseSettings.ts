@@ -1,9 +1,7 @@
-import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
+import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { dollars, duration, durationOver, figure } from '../format.ts';
-import type { Prices } from '../priceList.ts';
 import {
-  type Architecture,
   type Bill,
   gatheringMs,
   type Invocation,
@@ -24,8 +22,6 @@ export interface SettingsQuestion {
   /** Time limit from a request to its answer, for 99 % of the messages. */
   readonly budgetMs: number;
   readonly messages: Messages;
-  readonly prices: Prices;
-  readonly architecture: Architecture;
 }
 
 export type SettingsAnswer = ReturnType<typeof settingsFor>;
@@ -40,13 +36,6 @@ const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
  * @throws Error if the model's runs need more memory than a function has, or more time than its timeout
  */
 export function settingsFor(question: SettingsQuestion) {
-  const found = settingsIfAny(question);
-  if (found === undefined) throw new Error(tooLarge(question));
-  return found;
-}
-
-/** @returns undefined if no function can handle the traffic */
-export function settingsIfAny(question: SettingsQuestion) {
   const { budgetMs, messagesPerSecond } = question;
   const { seconds, min, max } = SIMULATED;
   const messages = Math.ceil(Math.min(max, Math.max(min, messagesPerSecond * seconds)));
@@ -56,11 +45,9 @@ export function settingsIfAny(question: SettingsQuestion) {
   const best = bestOfEach(expectations, budgetMs);
   const gain = candidates[0]?.invocation.times.gain ?? 1;
   const choice = choose(best, gain, budgetMs);
-  if (choice === undefined) return undefined;
+  if (choice === undefined) throw new Error(tooLarge(question));
   return {
     ...choice,
-    /** Throughput of the best run in rows per second, relative to runs of one row. */
-    gain,
     tried: expectations.length,
     /** Best settings for each batch size and window, the cheapest first. */
     candidates: best.toSorted((a, b) => a.dollarsPerMillionRows - b.dollarsPerMillionRows),
@@ -91,7 +78,6 @@ type Candidate = ReturnType<typeof candidatesFor>[number];
 
 const BATCH_SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 const WINDOWS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 300];
-const FEW_WINDOWS = 3;
 const CONCURRENCIES = [2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 const FEW_CONCURRENCIES = 2;
 /** Memory sizes to try, in MB. They are multiples and fractions of one vCPU. */
@@ -110,8 +96,10 @@ const MIB = 1024 * 1024;
 
 /** Returns all candidates. The list is empty if the model's runs need too much memory. */
 export function candidatesFor(question: SettingsQuestion) {
+  const leftSeconds = (question.budgetMs - gatheringMs(question)) / 1000;
+  const windows = WINDOWS.filter((seconds) => seconds === 0 || seconds < leftSeconds);
   return invocationsToTry(question).flatMap((invocation) =>
-    windowsWithin(question.budgetMs - gatheringMs(question)).flatMap((windowSeconds) =>
+    windows.flatMap((windowSeconds) =>
       batchSizesFor(question, windowSeconds).flatMap((batchSize) =>
         concurrenciesFor(question, invocation, batchSize).map((maximumConcurrency) => ({
           batchSize,
@@ -135,14 +123,6 @@ function invocationsToTry({ table, length, messages }: SettingsQuestion): Invoca
     if (before === undefined || invocation.msOf(rows) < FASTER * before.msOf(rows)) tried.push(invocation);
   }
   return tried;
-}
-
-/** Returns the shortest windows, including none, and the longest ones that leave time to answer. */
-function windowsWithin(budgetMs: number): number[] {
-  const within = WINDOWS.filter(
-    (seconds) => seconds === 0 || (seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs),
-  );
-  return [...new Set([...within.slice(0, FEW_WINDOWS), ...within.slice(-FEW_WINDOWS)])];
 }
 
 /**
@@ -179,13 +159,13 @@ export type Expectation = ReturnType<typeof expectationOf>;
 export function expectationOf(
   { invocation, ...settings }: Candidate,
   arrivals: Arrivals,
-  terms: Pick<Bill, 'prices' | 'architecture' | 'messages'>,
+  { messages }: Pick<Bill, 'messages'>,
 ) {
   const { batchSize, maximumConcurrency } = settings;
   const { memoryMb, times, msOf } = invocation;
   const course = simulateMapping(arrivals.times, settings, msOf, arrivals.from);
   const messagesPerInvocation = course.messages / course.invocations;
-  const bill = { ...terms, messagesPerSecond: arrivals.perSecond, maximumConcurrency };
+  const bill = { messages, messagesPerSecond: arrivals.perSecond, maximumConcurrency };
   return {
     ...settings,
     memoryMb,
@@ -210,47 +190,36 @@ const AS_CHEAP = 1.01;
  * Chooses the cheapest settings within the budget. If the model gains nothing from batches, it chooses batches of one
  * without a window, because messages that share an invocation would only wait for each other.
  *
- * @param expectations expectations, at least one of them with batches of one
  * @param gain throughput of the best run relative to runs of one row
- * @returns undefined if no expectation has batches of one
+ * @returns undefined if there are no expectations
  */
 function choose(expectations: readonly Expectation[], gain: number, budgetMs: number) {
   const isWithin = ({ p99AgeMs }: Expectation) => p99AgeMs <= budgetMs;
   const singles = expectations.filter(({ batchSize }) => batchSize === 1);
-  /** Cheapest settings with one message per invocation. */
+  /** Cheapest settings with one message per invocation. Undefined if no function holds the traffic so. */
   const oneByOne = cheapestOf(singles.filter(isWithin)) ?? soonestOf(singles);
-  if (oneByOne === undefined) return undefined;
-  const cheapest = cheapestOf(expectations.filter(isWithin));
-  if (gain < MIN_GAIN) {
+  if (gain < MIN_GAIN && oneByOne !== undefined) {
     const reason = `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}`;
-    return {
-      oneByOne,
-      chosen: oneByOne,
-      reason: `${reason}${savedByHops(oneByOne, cheapest)}${late(oneByOne, budgetMs)}`,
-    };
+    return { oneByOne, chosen: oneByOne, reason: `${reason}${late(oneByOne, budgetMs)}` };
   }
+  const cheapest = cheapestOf(expectations.filter(isWithin));
   if (cheapest === undefined) {
-    const soonest = soonestOf(expectations) ?? oneByOne;
-    return { oneByOne, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
+    const soonest = soonestOf(expectations);
+    return soonest && { oneByOne, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
   }
-  const { maxBatchRows, batchSize, messagesPerInvocation, p99AgeMs } = cheapest;
+  const { maxBatchRows, batchSize, messagesPerInvocation, p99AgeMs, dollarsPerMillionRows } = cheapest;
   const gains = `a run of ${maxBatchRows} rows gives ${figure(gain)} times the rows a second of one row`;
+  const instead =
+    oneByOne === undefined
+      ? 'where no function holds messages one by one'
+      : `in place of ${dollars(oneByOne.dollarsPerMillionRows)} one by one`;
   const reason =
     batchSize === 1
       ? `batching does not pay at this rate: ${gains}, but no batch within the budget costs less than single messages`
-      : `at this traffic batches of ${figure(messagesPerInvocation)} messages on average cost ${saved(cheapest, oneByOne)} one by one, ` +
-        `and all but 1 % are answered within ${duration(p99AgeMs)} of ${duration(budgetMs)}; ${gains}`;
+      : `at this traffic batches of ${figure(messagesPerInvocation)} messages on average cost ` +
+        `${dollars(dollarsPerMillionRows)} a million rows ${instead}, and all but 1 % are answered within ` +
+        `${duration(p99AgeMs)} of ${duration(budgetMs)}; ${gains}`;
   return { oneByOne, chosen: cheapest, reason };
-}
-
-function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {
-  if (cheapest === undefined || cheapest.dollarsPerMillionRows >= oneByOne.dollarsPerMillionRows) return '';
-  const batches = `batches of ${cheapest.batchSize} within ${cheapest.windowSeconds} s`;
-  return `; ${batches} would save calls and round trips alone, ${saved(cheapest, oneByOne)}`;
-}
-
-function saved({ dollarsPerMillionRows }: Expectation, oneByOne: Expectation): string {
-  return `${dollars(dollarsPerMillionRows)} a million rows in place of ${dollars(oneByOne.dollarsPerMillionRows)}`;
 }
 
 function late(expectation: Expectation, budgetMs: number): string {

@@ -1,6 +1,5 @@
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../lambda/core/limits.ts';
 import type { ProfileFile } from '../../lambda/onnx/profileFile.ts';
-import type { Prices } from '../priceList.ts';
 import type { Course } from './simulate.ts';
 
 /**
@@ -13,14 +12,25 @@ import type { Course } from './simulate.ts';
  */
 export const HOST_COSTS = { messageMs: 0.066, requestMs: 0.018, roundTripMs: 20 } as const;
 
+/**
+ * Public prices on arm64 in US dollars.
+ *
+ * @see https://aws.amazon.com/lambda/pricing/ and https://aws.amazon.com/sqs/pricing/
+ */
+export const PRICES = {
+  date: '2026-11',
+  region: 'us-east-1',
+  lambdaGbSecond: 1.33334e-5,
+  lambdaMillionRequests: 0.2,
+  sqsMillionRequests: 0.4,
+};
+
 export interface Messages {
   /** Number of requests in a message, with one row each. */
   readonly requestsPerMessage: number;
-  /** Bytes of a message, and of the result of one request. */
+  /** Bytes of a message, and of its result. */
   readonly messageBytes: number;
   readonly resultBytes: number;
-  /** True if results share messages of the result queue. Otherwise each message has its own result message. */
-  readonly packedResults: boolean;
 }
 
 export type Invocation = ReturnType<typeof invocationWith>;
@@ -37,7 +47,7 @@ export function vcpusOf(memoryMb: number): number {
 const MESSAGES_PER_CALL = 10;
 /** Maximum number of concurrent calls by the result queue's writer. */
 const CALLS_AT_ONCE = 16;
-/** Bytes that SQS bills as one request. Packed results fill them. */
+/** Bytes that SQS bills as one request. */
 const BILLED_BYTES = 65_536;
 
 /**
@@ -55,14 +65,10 @@ export function invocationWith(memoryMb: number, table: readonly RunCost[], leng
     memoryMb,
     times,
     msOf(count: number): number {
-      const turns = Math.ceil(callsFor(resultMessages(count, messages)) / CALLS_AT_ONCE);
+      const turns = Math.ceil(callsFor(count) / CALLS_AT_ONCE);
       return count * hostMs + times.msOf(count * requestsPerMessage) + turns * HOST_COSTS.roundTripMs;
     },
   };
-}
-
-function resultMessages(count: number, { packedResults, resultBytes }: Messages): number {
-  return packedResults ? Math.ceil(count / Math.max(1, Math.floor(BILLED_BYTES / resultBytes))) : count;
 }
 
 function callsFor(messages: number): number {
@@ -132,11 +138,7 @@ export function peakBytes(table: readonly RunCost[], rows: number): number {
   return Math.max(...table.filter((run) => run.rows <= rows).map(({ peakRssBytes }) => peakRssBytes));
 }
 
-export type Architecture = 'arm64' | 'x86_64';
-
 export interface Bill {
-  readonly prices: Prices;
-  readonly architecture: Architecture;
   readonly messages: Messages;
   readonly messagesPerSecond: number;
   readonly maximumConcurrency: number;
@@ -147,8 +149,8 @@ const MILLION = 1_000_000;
 const LONG_POLL_SECONDS = 20;
 
 /**
- * Returns US dollars per million rows on Lambda: duration times memory, invocations, and SQS requests of 64 KiB. It excludes costs
- * that are equal for all settings: logs, metrics and alarms.
+ * Returns US dollars per million rows on Lambda: duration times memory, invocations, and SQS requests of 64 KiB. It
+ * excludes costs that are equal for all settings: logs, metrics and alarms.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html for the polling
  */
@@ -156,46 +158,31 @@ export function lambdaDollars(
   course: Pick<Course, 'sizes' | 'messages' | 'invocations'>,
   invocation: Pick<Invocation, 'memoryMb' | 'msOf'>,
   bill: Bill,
+  prices = PRICES,
 ): number {
-  const { prices, architecture, messages } = bill;
-  const perGbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
-  let [milliseconds, deletes, resultCalls, results] = [0, 0, 0, 0];
+  const { messageBytes, resultBytes, requestsPerMessage } = bill.messages;
+  let [milliseconds, deletes, written] = [0, 0, 0];
   for (const [size, count] of course.sizes) {
     milliseconds += count * Math.ceil(invocation.msOf(size));
     deletes += count * callsFor(size);
-    const written = resultMessages(size, messages);
-    results += count * written;
-    resultCalls += count * (messages.packedResults ? written : callsFor(written));
+    written += count * Math.max(callsFor(size), Math.ceil((size * resultBytes) / BILLED_BYTES));
   }
-  const sends = course.messages * billedPerMessage(MESSAGES_PER_CALL, messages.messageBytes);
-  const receives = course.messages * billedPerMessage(messagesPerReceive(bill), messages.messageBytes);
-  const taken = messages.packedResults ? results : results * billedPerMessage(MESSAGES_PER_CALL, messages.resultBytes);
-  const requests = sends + receives + deletes + resultCalls + taken + results / MESSAGES_PER_CALL;
-  const compute = (milliseconds / 1000) * (invocation.memoryMb / 1024) * perGbSecond;
-  const calls =
-    (course.invocations * prices.lambdaMillionRequests + requests * prices.sqsStandardMillionRequests) / MILLION;
-  const idle = (emptyReceivesPerSecond(bill) * prices.sqsStandardMillionRequests) / rowsPerSecond(bill);
-  return ((compute + calls) * MILLION) / (course.messages * messages.requestsPerMessage) + idle;
-}
-
-/** Returns US dollars per million rows on an instance that always runs. Its host receives and deletes ten messages per call. */
-export function instanceDollars(
-  dollarsPerHour: number,
-  batchSize: number,
-  bill: Pick<Bill, 'prices' | 'messages' | 'messagesPerSecond'>,
-): number {
-  const { prices, messages } = bill;
-  const moved = 2 * billedPerMessage(MESSAGES_PER_CALL, messages.messageBytes) + 1 / MESSAGES_PER_CALL;
-  const results = resultMessages(batchSize, messages) / batchSize;
-  const taken = messages.packedResults ? 2 : 2 * billedPerMessage(MESSAGES_PER_CALL, messages.resultBytes);
-  const requests = moved + results * (taken + 1 / MESSAGES_PER_CALL);
-  const hours = (dollarsPerHour / 3_600 / rowsPerSecond(bill)) * MILLION;
-  return hours + (requests * prices.sqsStandardMillionRequests) / messages.requestsPerMessage;
+  const sent = billedPerMessage(MESSAGES_PER_CALL, messageBytes);
+  const received = billedPerMessage(messagesPerReceive(bill), messageBytes);
+  const taken = billedPerMessage(MESSAGES_PER_CALL, resultBytes) + 1 / MESSAGES_PER_CALL;
+  const requests = course.messages * (sent + received + taken) + deletes + written;
+  const compute = (milliseconds / 1000) * (invocation.memoryMb / 1024) * prices.lambdaGbSecond;
+  const calls = (course.invocations * prices.lambdaMillionRequests + requests * prices.sqsMillionRequests) / MILLION;
+  const idle = (emptyReceivesPerSecond(bill) * prices.sqsMillionRequests) / rowsPerSecond(bill);
+  return ((compute + calls) * MILLION) / (course.messages * requestsPerMessage) + idle;
 }
 
 export function rowsPerSecond({ messagesPerSecond, messages }: Pick<Bill, 'messagesPerSecond' | 'messages'>): number {
   return messagesPerSecond * messages.requestsPerMessage;
 }
+
+/** Seconds of a month as AWS bills it: 730 hours. */
+export const SECONDS_A_MONTH = 730 * 3_600;
 
 /** Returns the time from a message's first request, which waits for the last one, to the message. */
 export function gatheringMs(bill: Pick<Bill, 'messagesPerSecond' | 'messages'>): number {

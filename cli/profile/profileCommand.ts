@@ -1,22 +1,20 @@
 import { dirname, join } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
-import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, UsageError, type Values, wholeNumber } from '../arguments.ts';
 import { reportPage } from '../page/pageFiles.ts';
-import { PRICES, readPrices } from '../priceList.ts';
 import { printableIn, progressBar, sayWhenInterrupted, writeLine, writeText } from '../terminal.ts';
 import { systemReason, writeWhole } from '../textFiles.ts';
 import type { SettingsQuestion } from './chooseSettings.ts';
-import { gatheringMs } from './costs.ts';
+import { gatheringMs, SECONDS_A_MONTH } from './costs.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
-import { SECONDS_A_MONTH } from './otherWays.ts';
 import { createReport, type ProfileReport, pageOf, printedOf, renderProfile } from './profileReport.ts';
 
 const SECONDS = { default: '20', max: 3_600 };
-/** Default options. The architecture is the construct's default. */
-const DEFAULTS = { rate: '100', budgetMs: '2000', requestBytes: 512, resultBytes: '450', architecture: 'arm64' };
+const DEFAULTS = { rate: '100', budgetMs: '2000' };
+/** Bytes of a request if there are no samples, and of a result. */
+const BYTES = { request: 512, result: 450 };
 
 const HELP = `Usage: batchscore profile MODEL [options]
 
@@ -34,11 +32,6 @@ profile.json beside the model, with a page of charts. Nothing is sent anywhere.
   --arrival-rate N         or messages a second (default ${DEFAULTS.rate})
   --latency-budget-ms N    most time from a request to its result, for 99 % of them (default ${DEFAULTS.budgetMs})
   --requests-per-message N requests in a message, of one row each, gathered as they come (default 1)
-  --request-bytes N        of a request (default: of the model's first sample, else ${DEFAULTS.requestBytes})
-  --result-bytes N         of a result (default ${DEFAULTS.resultBytes})
-  --packed-results         results share messages of the result queue: resultsPerMessage=10000
-  --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
-  --prices FILE            prices that differ from cli/prices.json
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
   --max-rows N             most rows in a run (default ${SETTINGS.maxBatchRows.default})
   --providers LIST         execution providers, first choice first (default cpu)
@@ -55,11 +48,6 @@ const TRAFFIC_OPTIONS = {
   'arrival-rate': { type: 'string' },
   'latency-budget-ms': { type: 'string', default: DEFAULTS.budgetMs },
   'requests-per-message': { type: 'string', default: '1' },
-  'request-bytes': { type: 'string' },
-  'result-bytes': { type: 'string', default: DEFAULTS.resultBytes },
-  'packed-results': { type: 'boolean', default: false },
-  architecture: { type: 'string' },
-  prices: { type: 'string' },
 } as const;
 
 const OPTIONS = {
@@ -82,7 +70,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     providers: options.providers.split(','),
     seconds: wholeNumber('--seconds', options.seconds, 1, SECONDS.max),
   });
-  const report = createReport(measured, ask(measured), options.architecture);
+  const report = createReport(measured, ask(measured));
   const kept = options['no-write'] ? report : await keep(report, warn);
   if (options.json) writeLine(streams.stdout, JSON.stringify(printedOf(kept)));
   else writeText(streams.stdout, renderProfile({ ...kept, measured: printableIn(kept.measured) }));
@@ -109,32 +97,22 @@ const LONGEST_BUDGET_MS = 3_600_000;
 /**
  * Reads the options for the settings. Options that do not depend on the model are checked before it is measured.
  *
- * @throws UsageError for an invalid option, or Error for an invalid file
+ * @throws UsageError for an invalid option
  */
 export function questionOf(options: Asked): (measured: Measurement) => SettingsQuestion {
-  const { 'request-bytes': given, architecture = DEFAULTS.architecture } = options;
-  if (architecture !== 'arm64' && architecture !== 'x86_64') {
-    throw new UsageError(`--architecture: expected arm64 or x86_64, got '${architecture}'`);
-  }
   const budgetMs = wholeNumber('--latency-budget-ms', options['latency-budget-ms'], 1, LONGEST_BUDGET_MS);
   const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
-  const requestBytes = wholeNumber('--request-bytes', given, 1, MAX_MESSAGE_BYTES);
-  const resultBytes = wholeNumber('--result-bytes', options['result-bytes'], 1, MAX_MESSAGE_BYTES);
   const messagesPerSecond = rateOf(options, requests);
-  const prices = { ...PRICES, ...(options.prices === undefined ? {} : readPrices(options.prices)) };
-  return (measured) => ({
-    table: measured.table,
-    length: measured.length,
+  return ({ table, length, requestBytes = BYTES.request }) => ({
+    table,
+    length,
     messagesPerSecond,
     budgetMs,
     messages: {
       requestsPerMessage: requests,
-      messageBytes: requests * (requestBytes ?? measured.requestBytes ?? DEFAULTS.requestBytes),
-      resultBytes: requests * resultBytes,
-      packedResults: options['packed-results'],
+      messageBytes: requests * requestBytes,
+      resultBytes: requests * BYTES.result,
     },
-    prices,
-    architecture,
   });
 }
 

@@ -1,26 +1,23 @@
 import { arch } from 'node:os';
 import { plural } from '../../lambda/core/failure.ts';
-import { count, dollars, duration, durationOver, figure, percent, sentence } from '../format.ts';
-import type { Chart, Line, ReportPage, TableShown } from '../page/wire.ts';
+import { count, dollars, duration, durationOver, figure, percent } from '../format.ts';
+import type { Chart, ReportPage, TableShown } from '../page/wire.ts';
 import { inColumns } from '../terminal.ts';
-import { type Expectation, type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
-import { gatheringMs, HOST_COSTS, kneeOf, rowsPerSecond, vcpusOf } from './costs.ts';
+import { type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
+import { gatheringMs, HOST_COSTS, kneeOf, PRICES, rowsPerSecond, SECONDS_A_MONTH, vcpusOf } from './costs.ts';
 import type { Measurement } from './measure/measureModel.ts';
-import { otherWays, SECONDS_A_MONTH } from './otherWays.ts';
 
 /** Complete findings of the command. The printed text, `profile.json` and the page show parts of them. */
 export type ProfileReport = ReturnType<typeof createReport>;
 
-/** @param architecture architecture of the function. @default the construct's default */
-export function createReport(measured: Measurement, question: SettingsQuestion, architecture: string | undefined) {
+export function createReport(measured: Measurement, question: SettingsQuestion) {
   const answer = settingsFor(question);
   return {
     measured,
     knee: kneeIn(measured),
     question,
     answer,
-    recommendation: recommendationOf(answer, question.budgetMs, architecture),
-    others: otherWays(question, answer.chosen),
+    recommendation: recommendationOf(answer, question.budgetMs),
   };
 }
 
@@ -39,14 +36,8 @@ function kneeIn({ table, length, threads }: Measurement) {
 
 type Recommendation = ReturnType<typeof recommendationOf>;
 
-function recommendationOf({ chosen, reason }: SettingsAnswer, budgetMs: number, architecture: string | undefined) {
+function recommendationOf({ chosen, reason }: SettingsAnswer, budgetMs: number) {
   const { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency, dollarsPerMillionRows } = chosen;
-  const ofArchitecture = `architecture: Architecture.${architecture === 'arm64' ? 'ARM_64' : 'X86_64'}`;
-  const options = [
-    ...(architecture === undefined ? [] : [ofArchitecture]),
-    `memorySize: Size.mebibytes(${memoryMb})`,
-    `maximumConcurrency: ${maximumConcurrency}`,
-  ];
   return {
     batchSize,
     windowSeconds,
@@ -63,16 +54,17 @@ function recommendationOf({ chosen, reason }: SettingsAnswer, budgetMs: number, 
       `window: Duration.seconds(${windowSeconds}),`,
       `tuning: { maxBatchRows: ${maxBatchRows} },`,
       'compute: lambdaCompute({',
-      ...options.map((option) => `  ${option},`),
+      `  memorySize: Size.mebibytes(${memoryMb}),`,
+      `  maximumConcurrency: ${maximumConcurrency},`,
       '}),',
     ],
   };
 }
 
 /** Returns the output of `--json`. */
-export function printedOf({ measured, knee, recommendation, answer, others }: ProfileReport) {
+export function printedOf({ measured, knee, recommendation, answer }: ProfileReport) {
   const { path: _, requestBytes: __, ...printed } = measured;
-  return { ...printed, knee, recommendation, candidates: answer.candidates, others };
+  return { ...printed, knee, recommendation, candidates: answer.candidates };
 }
 
 const RECOMMENDED = 'Recommended props, for infra/app.ts';
@@ -81,12 +73,11 @@ const NOT_RECOMMENDED = 'Not recommended, as nothing keeps to the budget; the so
 /** Formats the report for a terminal. */
 export function renderProfile(report: ProfileReport): string {
   const { measured, recommendation } = report;
-  const runs = runsOf(measured);
   const settings = settingsOf(report);
   const marked = settings.rows.map((cells, index) => [index === settings.chosen ? '>' : '', ...cells]);
   const sections = [
     `${measured.model}: ${measured.safety.evidence}\n${describeStart(measured)}`,
-    inColumns([runs.heads, ...runs.rows]),
+    inColumns(runsOf(measured)),
     `Knee: ${describeKnee(report)}`,
     measured.findings.map((finding) => `! ${finding}`).join('\n'),
     `${describeQuestion(report)}:`,
@@ -102,63 +93,43 @@ export function renderProfile(report: ProfileReport): string {
 
 const MAX_CANDIDATES = 10;
 
-/** Returns the table of settings, the cheapest first, and of other ways to score the rows. */
-function settingsOf({ answer, others, question }: ProfileReport): TableShown & { readonly chosen: number } {
+/** Returns the table of settings, the cheapest first. */
+function settingsOf({ answer, question }: ProfileReport): TableShown & { readonly chosen: number } {
   const { candidates, chosen, oneByOne } = answer;
   const cheapest = candidates.slice(0, MAX_CANDIDATES);
-  const shown = [...cheapest, ...[chosen, oneByOne].filter((one) => !cheapest.includes(one))];
+  const shown = [...new Set([...cheapest, chosen, oneByOne ?? chosen])];
   const aMonth = (rowsPerSecond(question) * SECONDS_A_MONTH) / 1e6;
   const { budgetMs } = question;
   const ageOf = (ms: number): string =>
     ms > budgetMs ? `${durationOver(ms, budgetMs)}, over the budget` : duration(ms);
-  const costs = (perMillion: number): string[] => [dollars(perMillion), dollars(perMillion * aMonth)];
   return {
     caption: 'Settings and what they cost',
-    heads: [
-      'compute',
-      'batch size',
-      'window s',
-      'memory MB',
-      'concurrency',
-      'fill',
-      'p99 age',
-      'a million rows',
-      'a month',
-    ],
-    rows: [
-      ...[...new Set(shown)].map((one) => [
-        'lambda',
-        count(one.batchSize),
-        count(one.windowSeconds),
-        count(one.memoryMb),
-        count(one.maximumConcurrency),
-        percent(one.fill),
-        ageOf(one.p99AgeMs),
-        ...costs(one.dollarsPerMillionRows),
-      ]),
-      ...others.map(({ compute, p99AgeMs, dollarsPerMillionRows }) => [
-        compute,
-        ...['', '', '', '', ''],
-        p99AgeMs === undefined ? '' : ageOf(p99AgeMs),
-        ...costs(dollarsPerMillionRows),
-      ]),
-    ],
+    heads: ['batch size', 'window s', 'memory MB', 'concurrency', 'fill', 'p99 age', 'a million rows', 'a month'],
+    rows: shown.map((one) => [
+      count(one.batchSize),
+      count(one.windowSeconds),
+      count(one.memoryMb),
+      count(one.maximumConcurrency),
+      percent(one.fill),
+      ageOf(one.p99AgeMs),
+      dollars(one.dollarsPerMillionRows),
+      dollars(one.dollarsPerMillionRows * aMonth),
+    ]),
     chosen: shown.indexOf(chosen),
   };
 }
 
-function runsOf({ table }: Measurement): TableShown {
-  return {
-    caption: 'All runs',
-    heads: ['rows', 'length', 'threads', 'median ms', 'spread', 'rows/s', 'peak MiB'],
-    rows: table.map(({ rows, length, threads, medianMs, spread, rowsPerSecond: speed, peakRssBytes }) => [
+function runsOf({ table }: Measurement): string[][] {
+  return [
+    ['rows', 'length', 'threads', 'median ms', 'spread', 'rows/s', 'peak MiB'],
+    ...table.map(({ rows, length, threads, medianMs, spread, rowsPerSecond: speed, peakRssBytes }) => [
       ...[rows, length, threads].map(count),
       figure(medianMs),
       percent(spread),
       count(speed),
       count(peakRssBytes / MIB),
     ]),
-  };
+  ];
 }
 
 const MIB = 1024 * 1024;
@@ -200,10 +171,10 @@ function describeQuestion({ question, answer }: ProfileReport): string {
 
 /** Returns the sentences that apply to all figures. */
 function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileReport): string[] {
-  const { prices, architecture, messages } = question;
+  const { messages } = question;
   const { messageMs, requestMs, roundTripMs } = HOST_COSTS;
   const here = arch() === 'arm64' ? 'arm64' : 'x86_64';
-  const elsewhere = here === architecture ? '' : `, also on ${architecture}, where nothing was measured`;
+  const elsewhere = here === 'arm64' ? '' : ', also on arm64, where nothing was measured';
   const startSeconds = startMs(measured.coldStart) / 1000 / Math.min(1, vcpusOf(memoryMb));
   return [
     `Runs were timed on this machine (${here}); a function's share of a vCPU is taken to be as fast${elsewhere}.`,
@@ -211,43 +182,25 @@ function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileRe
     'Peak memory is that of a process with the model alone. A function also holds its clients and its event.',
     `Besides the runs, an invocation takes ${messageMs} ms a message, ${requestMs} ms a request and ${roundTripMs} ms for calls to SQS: assumed, not measured here.`,
     `A request is taken to have ${messages.messageBytes / messages.requestsPerMessage} bytes, a result ${messages.resultBytes / messages.requestsPerMessage}.`,
-    `Prices of ${prices.date}, ${prices.region}, without logs, metrics, alarms and storage.`,
+    `Prices of ${PRICES.date}, ${PRICES.region}, arm64, without logs, metrics, alarms and storage.`,
   ];
 }
 
 export function pageOf(report: ProfileReport): ReportPage {
-  const { measured, recommendation, answer, question } = report;
+  const { measured, recommendation } = report;
   const { model, version, date, machine, versions, provider, safety, findings } = measured;
-  const { chosen, oneByOne } = answer;
-  const { batchSize, memoryMb, maximumConcurrency, maxBatchRows, reason, props } = recommendation;
-  const single = batchSize === 1 ? '' : `; one by one ${dollars(oneByOne.dollarsPerMillionRows)}`;
   return {
     title: `Profile of ${model}, version ${version}`,
     measured:
       `Measured by batchscore ${versions.batchscore} on ${dateOf(date)}, on ${plural(machine.cores, 'core')} of ${machine.cpu}, ` +
       `provider ${provider}, ONNX Runtime ${versions.onnxruntime}`,
     lead: headline(recommendation),
-    reasons: [reason, safety.evidence],
-    facts: [
-      ['Cost', dollars(recommendation.dollarsPerMillionRows), `a million rows${single}`],
-      ['99 % answered within', duration(chosen.p99AgeMs), `of the budget of ${duration(question.budgetMs)}`],
-      [
-        'Messages an invocation',
-        figure(chosen.messagesPerInvocation),
-        `on average, ${percent(chosen.fill)} of the batch size`,
-      ],
-      [
-        'Function',
-        `${count(memoryMb)} MB`,
-        `up to ${count(maximumConcurrency)} at a time, ${plural(maxBatchRows, 'row')} a run at most`,
-      ],
-    ],
-    props: props.join('\n'),
+    reasons: [recommendation.reason, safety.evidence],
+    props: recommendation.props.join('\n'),
     findings,
-    charts: [throughputChart(report), costChart(report)],
+    chart: throughputChart(report),
     question: describeQuestion(report),
     settings: settingsOf(report),
-    runs: runsOf(measured),
     notes: notesOf(report),
   };
 }
@@ -275,49 +228,15 @@ function throughputChart(report: ProfileReport): Chart {
   const hasLengths = measured.table.some(({ length }) => length !== knee.length);
   const shown = measured.table.filter(({ threads }) => !hasLengths || threads === knee.threads);
   const nameOf = (run: MeasuredRun): string => (hasLengths ? `length ${run.length}` : plural(run.threads, 'thread'));
-  const rows = distinct(shown.map((run) => run.rows));
+  const counts = [...new Set(shown.map(({ rows }) => rows))].toSorted((a, b) => a - b);
   return {
     title: 'Throughput by rows in a run',
-    essence: sentence(describeKnee(report)),
-    x: { title: 'rows in a run', values: rows, base: 2 },
-    y: { title: 'rows per second', isLogarithmic: true, format: 'short' },
-    lines: [
-      ...[...Map.groupBy(shown, nameOf)].map(([name, runs]) =>
-        line(name, rows, new Map(runs.map((run) => [run.rows, run.rowsPerSecond]))),
-      ),
-      ring(plural(knee.rows, 'row'), rows, knee.rows, knee.rowsPerSecond),
-    ],
+    words: describeKnee(report),
+    x: { title: 'rows in a run', values: counts, isLogarithmic: true },
+    y: { title: 'rows per second', format: 'short' },
+    lines: [...Map.groupBy(shown, nameOf)].map(([name, runs]) => ({
+      name,
+      values: counts.map((rows) => runs.find((run) => run.rows === rows)?.rowsPerSecond ?? null),
+    })),
   };
-}
-
-/** Returns the cost of batch sizes for the traffic, with a line for each window. */
-function costChart({ answer: { candidates, chosen, oneByOne } }: ProfileReport): Chart {
-  const sizes = distinct(candidates.map((one) => one.batchSize));
-  const costOf = (one: Expectation): number => one.dollarsPerMillionRows;
-  const windows = [...Map.groupBy(candidates, (one) => one.windowSeconds)].toSorted(([a], [b]) => a - b);
-  const single = chosen.batchSize === 1 ? 'one message at a time' : `messages one by one ${dollars(costOf(oneByOne))}`;
-  return {
-    title: 'Cost by batch size',
-    essence: `The chosen settings (ringed) cost ${dollars(costOf(chosen))} for a million rows, ${single}.`,
-    x: { title: 'batch size', values: sizes, base: 10 },
-    y: { title: 'a million rows', isLogarithmic: true, format: 'dollars' },
-    lines: [
-      ...windows.map(([window, of]) =>
-        line(`window ${window} s`, sizes, new Map(of.map((one) => [one.batchSize, costOf(one)]))),
-      ),
-      ring('chosen', sizes, chosen.batchSize, costOf(chosen)),
-    ],
-  };
-}
-
-function distinct(values: readonly number[]): number[] {
-  return [...new Set(values)].toSorted((a, b) => a - b);
-}
-
-function line(name: string, xs: readonly number[], values: ReadonlyMap<number, number>): Line {
-  return { name, values: xs.map((x) => values.get(x) ?? null), as: 'points' };
-}
-
-function ring(name: string, xs: readonly number[], at: number, value: number): Line {
-  return { ...line(name, xs, new Map([[at, value]])), as: 'ring' };
 }

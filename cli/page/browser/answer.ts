@@ -29,36 +29,25 @@ export function createAnswer(place: HTMLElement) {
 }
 
 function partsOf(result: ResultSeen, invocation: InvocationSeen | undefined): HTMLElement[] {
-  const { messageId, isError, body, at, answeredMs, microBatch } = result;
-  const number = count(result.invocation);
-  const ran =
-    microBatch === undefined
-      ? `It was in invocation #${number}, and in none of its micro-batches.`
-      : `It ran in invocation #${number} with ${sizeOf(microBatch)}, in ${duration(microBatch.runMs)} (closed: ${microBatch.closedBecause}).`;
-  const waited =
-    invocation && `It waited ${duration(invocation.at - (at - answeredMs))} for its invocation, and was answered `;
-  const times = `${waited ?? 'It was answered '}${duration(answeredMs)} after it was sent.`;
+  const { messageId, isError, body, at, answeredMs } = result;
+  const number = `#${count(result.invocation)}`;
+  const how =
+    invocation === undefined
+      ? `It was in invocation ${number}, and was answered`
+      : `It waited ${duration(invocation.at - (at - answeredMs))} for invocation ${number} of ` +
+        `${things(invocation.records, 'message')}, and was answered`;
   const label = 'The whole answer';
   return [
     make('p', { class: isError ? 'lead error' : 'lead' }, essenceOf(body) ?? 'Answered.'),
-    make('p', {}, ran, ' ', times),
+    make('p', {}, `${how} ${duration(answeredMs)} after it was sent.`),
     make('p', { class: 'aside' }, `${invocation ? `${whyOf(invocation)} · ` : ''}message ${messageId}`),
     make('details', {}, make('summary', {}, label), block(label, prettyOf(body))),
   ];
 }
 
-function sizeOf({ rows, requests, paddingShare }: NonNullable<ResultSeen['microBatch']>): string {
-  const of = rows === requests ? things(rows, 'row') : `${things(rows, 'row')} of ${things(requests, 'request')}`;
-  return paddingShare > 0 ? `${of} and ${percent(paddingShare)} padding` : of;
-}
-
 /** Explains the size of a batch. */
-export function whyOf({ batchSize, records, endedBecause, waitedMs, rows, paddedRows }: InvocationSeen): string {
-  return [
-    `${percent(records / batchSize)} of the batch size, as ${endedBecause}`,
-    `oldest waited ${duration(waitedMs)}`,
-    ...(paddedRows > rows ? [`${percent(1 - rows / paddedRows)} of the rows are padding`] : []),
-  ].join(' · ');
+export function whyOf({ batchSize, records, endedBecause, waitedMs }: InvocationSeen): string {
+  return `${percent(records / batchSize)} of the batch size, as ${endedBecause} · oldest waited ${duration(waitedMs)}`;
 }
 
 /** Returns a short text for a result: its values, or its error. @returns undefined for a packed or truncated result */

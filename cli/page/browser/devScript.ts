@@ -2,7 +2,7 @@ import { count, duration, figure, percent } from '../../format.ts';
 import type { Chart, InvocationSeen, JobSeen, ResultSeen, State } from '../wire.ts';
 import { createAnswer, essenceOf, prettyOf, whyOf } from './answer.ts';
 import { createFigure } from './charts.ts';
-import { block, byId, definitions, keepList, make, setText, table, things, timeOf } from './dom.ts';
+import { block, byId, definitions, keepList, make, setText, things, timeOf } from './dom.ts';
 import { offerWays, post } from './send.ts';
 
 const POLL_MS = 1_000;
@@ -11,46 +11,37 @@ const SOON_MS = 150;
 
 let state: State | undefined;
 const answer = createAnswer(byId('answer'));
-const drawn = [createFigure(byId('latency')), createFigure(byId('fill'))];
-const search = byId('search', HTMLInputElement);
-search.addEventListener('input', () => void look());
+const [drawLatency, drawFill] = [createFigure(byId('latency')), createFigure(byId('fill'))];
 void poll();
 
 async function poll(): Promise<void> {
-  await look();
-  setTimeout(() => void poll(), answer.awaited() !== undefined ? SOON_MS : POLL_MS);
-}
-
-async function look(): Promise<void> {
-  const sought = search.value.trim();
   try {
-    const newest = await post('/state', { search: sought, awaited: answer.awaited() });
-    // An earlier search may be answered after a later one.
-    if (sought === search.value.trim()) take(newest);
+    take(await post('/state', { awaited: answer.awaited() }));
     sayConnection(true);
   } catch {
     sayConnection(false);
   }
+  setTimeout(() => void poll(), answer.awaited() !== undefined ? SOON_MS : POLL_MS);
 }
 
 function take(newest: State): void {
-  const isFirst = state === undefined;
   // The models were loaded again, or the stack restarted with other ones.
   if (state !== undefined && JSON.stringify(newest.models) !== JSON.stringify(state.models)) location.reload();
-  state = newest;
-  if (isFirst) {
+  if (state === undefined) {
     byId('main').hidden = false;
-    offerWays(newest, answer.sent, answer.refused);
+    offerWays(newest.models, answer.sent, answer.refused);
     setText(byId('endpoint'), newest.endpoint);
   }
+  state = newest;
   show(newest);
   if (newest.awaited !== undefined) answer.came(newest.awaited, newest.invocations);
 }
 
-function show(newest: State): void {
-  const { batchSize, windowSeconds, queues, totals, seconds, invocations, jobs, models, warnings, results } = newest;
+function show({ batchSize, windowSeconds, warnings, ...newest }: State): void {
+  const { queues, totals, seconds, invocations, jobs, results } = newest;
   const wait = windowSeconds === 0 ? 'without a window' : `or what arrives in ${windowSeconds} s`;
   setText(byId('batching'), `batches of up to ${things(batchSize, 'message')}, ${wait}`);
+  byId('warnings').replaceChildren(...warnings.map((warning) => make('li', {}, warning)));
   const last = seconds.slice(-RATE_SECONDS).reduce((all, { answered }) => all + answered, 0) / RATE_SECONDS;
   byId('facts').replaceChildren(
     definitions([
@@ -60,24 +51,21 @@ function show(newest: State): void {
       ['Dead letters', alarming(queues.deadLetters), ' on their queue'],
     ]),
   );
-  for (const [index, chart] of chartsOf(seconds).entries()) drawn[index]?.(chart);
-  const rows = models.map(({ name, version, inputs, hasTransform, noSample }) => {
-    const { rows = 0, runs = 0 } = totals.models[`${name}/${version}`] ?? {};
-    const tensors = inputs.map((input) => `${input.name} ${input.datatype} [${input.shape.join(', ')}]`).join('; ');
-    const takes = hasTransform ? 'requests in the form of its transform' : tensors;
-    return [`${name}/${version}`, count(rows), count(runs), noSample ?? takes];
-  });
-  byId('model-table').replaceChildren(
-    table({ caption: 'Counts of each model', heads: ['model', 'rows scored', 'runs', 'takes'], rows }),
+  const x = { values: seconds.map(({ at }) => at) };
+  drawLatency(
+    chartOf('Queue to result', x, 'duration', {
+      p50: seconds.map(({ p50Ms }) => p50Ms),
+      p99: seconds.map(({ p99Ms }) => p99Ms),
+    }),
   );
-  byId('warnings').replaceChildren(...warnings.map((warning) => make('li', {}, warning)));
+  const fill = seconds.map(({ records, room }) => (room === 0 ? null : records / room));
+  drawFill(chartOf('Fill', x, 'percent', { 'of the batch size': fill }));
   keepList(byId('invocation-list'), invocations, ({ number }) => `${number}`, invocationItem);
-  keepList(byId('job-list'), jobs, ({ job }) => job, jobItem);
-  for (const job of jobs) showJob(job);
   const codes = Object.entries({ ...totals.errors, ...totals.retries }).map(([code, many]) => `${code} ${count(many)}`);
   setText(byId('codes'), codes.join(', '));
-  setText(byId('no-results'), search.value === '' ? 'None yet.' : 'No such message among the newest 500 results.');
   keepList(byId('result-list'), results, ({ messageId, at }) => `${messageId} ${at}`, resultItem);
+  keepList(byId('job-list'), jobs, ({ job }) => job, jobItem);
+  for (const job of jobs) showJob(job);
 }
 
 const RATE_SECONDS = 10;
@@ -90,44 +78,33 @@ function alarming(many: number): HTMLElement {
   return make('strong', many > 0 ? { class: 'error' } : {}, count(many));
 }
 
-function chartsOf(seconds: State['seconds']): Chart[] {
-  const fill = seconds.map(({ records, room }) => (room === 0 ? null : records / room));
-  const padding = seconds.map(({ rows, paddedRows }) => (paddedRows === 0 ? null : 1 - rows / paddedRows));
-  const chart = (
-    title: string,
-    format: 'duration' | 'percent',
-    lines: Readonly<Record<string, readonly (number | null)[]>>,
-  ): Chart => {
-    const text = format === 'duration' ? duration : percent;
-    const said = Object.entries(lines).map(([name, values]) => {
-      const known = values.filter((value) => value !== null);
-      const newest = known.at(-1);
-      const words = newest === undefined ? 'nothing yet' : `${text(newest)}, at most ${text(Math.max(...known))}`;
-      return { name, values, value: newest === undefined ? '–' : text(newest), words: `${name}: ${words}` };
-    });
-    const words = said.map((line) => line.words).join('; ');
-    return { title, words, x: { values: seconds.map(({ at }) => at) }, y: { format }, lines: said };
-  };
-  return [
-    chart('Queue to result', 'duration', {
-      p50: seconds.map(({ p50Ms }) => p50Ms),
-      p99: seconds.map(({ p99Ms }) => p99Ms),
-    }),
-    chart('Fill', 'percent', { 'of the batch size': fill, 'of rows run are padding': padding }),
-  ];
+function chartOf(
+  title: string,
+  x: Chart['x'],
+  format: 'duration' | 'percent',
+  lines: Readonly<Record<string, readonly (number | null)[]>>,
+): Chart {
+  const text = format === 'duration' ? duration : percent;
+  const said = Object.entries(lines).map(([name, values]) => {
+    const known = values.filter((value) => value !== null);
+    const newest = known.at(-1);
+    const words = newest === undefined ? 'nothing yet' : `${text(newest)}, at most ${text(Math.max(...known))}`;
+    return { name, values, value: newest === undefined ? '–' : text(newest), words: `${name}: ${words}` };
+  });
+  return { title, words: said.map(({ words }) => words).join('; '), x, y: { format }, lines: said };
 }
 
 function invocationItem(invocation: InvocationSeen): HTMLElement {
-  const { number, at, records, runs, durationMs, errors, retried } = invocation;
-  const what = `${things(records, 'message')} in ${things(runs, 'micro-batch', 'micro-batches')}, ${duration(durationMs)}`;
+  const { number, at, records, durationMs, errors, retried } = invocation;
   const wrong = [
     ...(errors > 0 ? [things(errors, 'error')] : []),
     ...(retried > 0 ? [`${count(retried)} to be retried`] : []),
   ];
+  const what = ` ${timeOf(at)} · ${things(records, 'message')}, ${duration(durationMs)}`;
   return make(
     'li',
     {},
-    make('span', {}, make('b', {}, `#${count(number)}`), ` ${timeOf(at)} · ${what}`),
+    make('span', {}, make('b', {}, `#${count(number)}`), what),
     make('span', { class: 'aside' }, whyOf(invocation)),
     ...(wrong.length === 0 ? [] : [make('span', { class: 'error' }, wrong.join(', '))]),
   );
@@ -142,25 +119,13 @@ function resultItem({ messageId, at, invocation, isError, body, characters }: Re
 }
 
 function jobItem({ job, input }: JobSeen): HTMLElement {
-  const cancel = async (): Promise<void> => {
-    const why = await post('/cancel', { job }).then(
-      () => '',
-      (error: Error) => error.message,
-    );
-    setText(byId('job-refused'), why);
-  };
-  return make(
-    'li',
-    { class: 'job' },
-    make('span', {}, make('b', {}, input), ' ', make('span', { class: 'aside' }, job)),
-    make('progress', { 'aria-label': `Pieces of ${input}` }),
-    make('span'),
-    make('button', { type: 'button', onclick: () => void cancel(), 'aria-label': `Cancel ${input}` }, 'Cancel'),
-  );
+  const progress = make('progress', { 'aria-label': `Pieces of ${input}` });
+  const name = make('span', {}, make('b', {}, input), ' ', make('span', { class: 'aside' }, job));
+  return make('li', { class: 'job' }, name, progress, make('span'));
 }
 
 function showJob(job: JobSeen): void {
-  const [, progress, words, button] = document.querySelector(`[data-key="${job.job}"]`)?.children ?? [];
+  const [, progress, words] = document.querySelector(`[data-key="${job.job}"]`)?.children ?? [];
   if (!(progress instanceof HTMLProgressElement) || words === undefined) return;
   const { done = 0, all } = job.pieces ?? {};
   // The size of a compressed file is unknown until its end.
@@ -169,18 +134,13 @@ function showJob(job: JobSeen): void {
   const isWrong = job.state === 'failed' || job.givenUp > 0 || Object.keys(job.errors ?? {}).length > 0;
   words.className = isWrong ? 'error' : 'aside';
   setText(words, standing(job));
-  if (button instanceof HTMLElement) button.hidden = job.state !== 'running';
 }
 
-function standing(seen: JobSeen): string {
-  const { job, state: how, pieces, rows = 0, rowsPerSecond, leftMs, errors = {}, givenUp, code, message } = seen;
+function standing({ job, state: how, pieces, rows = 0, errors = {}, givenUp, code, message }: JobSeen): string {
   const { done = 0, all } = pieces ?? {};
-  const scored = pieces
-    ? `${count(done)}${all === undefined ? '' : ` of ${count(all)}`} pieces scored`
-    : 'being planned';
-  const pace = rowsPerSecond === undefined ? [] : [things(rows, 'row'), `${count(rowsPerSecond)} rows/s`];
-  const left = leftMs === undefined ? [] : [`${duration(leftMs)} left`];
-  if (how === 'running') return [scored, ...pace, ...left].join(', ');
+  const of = all === undefined ? '' : ` of ${count(all)}`;
+  const scored = pieces ? `${count(done)}${of} pieces scored` : 'being planned';
+  if (how === 'running') return scored;
   if (how === 'cancelled') return `cancelled, ${scored}; batchscore job resume ${job} goes on`;
   if (how === 'failed') return `${code ?? 'failed'}: ${message ?? 'no reason was given'}`;
   const codes = Object.entries(errors).map(([name, many]) => `${name} ${count(many)}`);

@@ -3,32 +3,29 @@
 import { sentence } from '../../format.ts';
 import type { ReportPage } from '../wire.ts';
 import { createFigure } from './charts.ts';
-import { block, byId, definitions, make, table } from './dom.ts';
+import { block, byId, make, table } from './dom.ts';
 
 show(JSON.parse(byId('report').textContent ?? ''));
 
 function show(report: ReportPage): void {
-  const { title, measured, lead, reasons, facts, props, findings, charts, question, settings, runs, notes } = report;
+  const { title, measured, lead, reasons, props, findings, chart, question, settings, notes } = report;
   document.title = title;
-  const drawn = charts.map((chart) => ({ chart, place: make('div') }));
+  const drawing = make('div');
   document.body.append(
-    make('a', { class: 'skip', href: '#main' }, 'Skip to the recommendation'),
     make('header', {}, make('h1', {}, title), make('p', { class: 'aside' }, measured)),
     make(
       'main',
-      { id: 'main' },
+      {},
       make('p', { class: 'lead' }, lead),
       ...reasons.map((reason) => make('p', {}, sentence(reason))),
-      definitions(facts.map(([name, value, more]) => [name, make('strong', {}, value), ` ${more}`])),
       section('Props for infra/app.ts', block('Props for infra/app.ts', props)),
       ...(findings.length === 0 ? [] : [section('Findings', list(findings))]),
-      make('div', { class: 'columns' }, ...drawn.map(({ place }) => place)),
       section('Settings for the traffic', make('p', {}, sentence(question)), table(settings)),
-      make('details', {}, make('summary', {}, runs.caption), table(runs)),
+      section('Runs of the model', make('p', {}, sentence(chart.words)), drawing),
       section('What the figures assume', list(notes)),
     ),
   );
-  for (const { chart, place } of drawn) createFigure(place)(chart);
+  createFigure(drawing)(chart);
 }
 
 function section(title: string, ...parts: readonly Node[]): HTMLElement {

@@ -1,7 +1,7 @@
 import { count } from '../../format.ts';
 import type { ModelSeen, State, TensorSeen } from '../wire.ts';
 import { prettyOf } from './answer.ts';
-import { block, byId, make, setText, things } from './dom.ts';
+import { byId, make, things } from './dom.ts';
 
 /** Fields of a form, and the message body that they make. The body function throws an Error that the page shows. */
 interface Way {
@@ -27,7 +27,7 @@ const MANY = 500;
 
 /** Adds the choices: a form for each model with a sample, and a form for any request. */
 export function offerWays(
-  { models, endpoint, requestQueueUrl }: State,
+  models: State['models'],
   onSent: (messageId: string) => void,
   onRefused: (error: string) => void,
 ): void {
@@ -41,7 +41,6 @@ export function offerWays(
     if (way === any) text.value = prettyOf(bodyOr(chosen.body, text.value));
     chosen = way;
     byId('fields').replaceChildren(...way.fields);
-    showCommand();
   };
   const offer = (label: string, way: Way): HTMLInputElement => {
     const radio = make('input', { type: 'radio', name: 'way', onchange: () => choose(way) });
@@ -55,15 +54,7 @@ export function offerWays(
       onRefused(error instanceof Error ? error.message : String(error));
     }
   };
-  const showCommand = (): void => {
-    const command = commandOf(bodyOr(chosen.body, text.value), endpoint, requestQueueUrl);
-    const copy = make('button', { type: 'button', onclick: () => void copied(copy, command) }, 'Copy');
-    byId('command').querySelector('div')?.remove();
-    byId('command').append(make('div', {}, block('Command', command), copy));
-  };
-  const form = byId('ask');
-  form.addEventListener('input', showCommand);
-  form.addEventListener('submit', (event) => {
+  byId('ask').addEventListener('submit', (event) => {
     event.preventDefault();
     void send(1);
   });
@@ -75,15 +66,6 @@ export function offerWays(
   ways[0]?.click();
 }
 
-/** Copies a text, and says on the button whether it was. */
-async function copied(button: HTMLElement, text: string): Promise<void> {
-  const isCopied = await navigator.clipboard.writeText(text).then(
-    () => true,
-    () => false,
-  );
-  setText(button, isCopied ? 'Copied' : 'Not copied: select the text');
-}
-
 /** Returns the form's body, or the last one if the form's values do not make a valid request. */
 function bodyOr(body: () => string, last: string): string {
   try {
@@ -91,14 +73,6 @@ function bodyOr(body: () => string, last: string): string {
   } catch {
     return last;
   }
-}
-
-function commandOf(body: string, endpoint: string, queue: string): string {
-  const quoted = `'${body.replaceAll("'", `'\\''`)}'`;
-  return (
-    'AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local AWS_DEFAULT_REGION=us-east-1 \\\n' +
-    `aws sqs send-message --endpoint-url ${endpoint} --queue-url ${queue} --message-body ${quoted}`
-  );
 }
 
 function wayOf(model: ModelSeen, sample: string): Way {
@@ -172,7 +146,6 @@ function listOf(text: string, expected: string): readonly unknown[] {
 interface Answers {
   readonly '/state': State;
   readonly '/ask': { readonly messageId: string };
-  readonly '/cancel': object;
 }
 
 /** Sends a request to the server. @throws Error with the sentence of a refusal */

@@ -1,7 +1,11 @@
-import { readFileSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { messageOf } from '../../../lambda/core/failure.ts';
+import { type RunningDev, runScript } from '../../helpers/command.ts';
 import { findChromium } from './findChromium.ts';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -37,6 +41,16 @@ export async function openPage(browser: Browser, url: string, options: BrowserCo
   page.on('pageerror', (error) => opened.complaints.push(error.message));
   await page.goto(url);
   return opened;
+}
+
+/** Cancels a job as a user would, with the command. */
+export async function cancelJob({ firstLine }: RunningDev, job: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'batchscore-stack-'));
+  const stack = join(folder, 'stack.json');
+  writeFileSync(stack, firstLine);
+  const { code, stderr } = await runScript('cli/batchscore.ts', ['job', 'cancel', job, '--stack', stack]);
+  rmSync(folder, { recursive: true });
+  assert.equal(code, 0, stderr);
 }
 
 /** @see https://github.com/dequelabs/axe-core/blob/develop/doc/rule-descriptions.md */

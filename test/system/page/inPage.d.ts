@@ -22,5 +22,3 @@ export function twoFrames(): Promise<unknown>;
 
 /** Whether something is drawn of the first line of the first chart, at shares of the time that it shows. */
 export function drawnAt(shares: readonly number[]): boolean[];
-/** The text on the clipboard. */
-export function clipboardText(): Promise<string>;

@@ -90,7 +90,3 @@ export function drawnAt(shares) {
     return Array.from({ length: canvas.height }, (_, pixel) => isInk(pixel)).includes(true);
   });
 }
-
-export function clipboardText() {
-  return navigator.clipboard.readText();
-}

@@ -11,7 +11,7 @@ import { putModel } from '../../contract/cli/models.ts';
 import { REPOSITORY, type RunningDev, runScript, startDev } from '../../helpers/command.ts';
 import { fileOf, row } from '../../helpers/jobs.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
-import { launchBrowser, openPage } from './browser.ts';
+import { cancelJob, launchBrowser, openPage } from './browser.ts';
 
 const WIDTH = 1280;
 const pathOf = (name: string): string => fileURLToPath(new URL(`../../../docs/${name}.png`, import.meta.url));
@@ -107,7 +107,7 @@ async function showJobs(page: Page): Promise<void> {
   const put = (name: string, rows: readonly string[]) =>
     s3.send(new PutObjectCommand({ Bucket: dev.stack.jobBucket, Key: `jobs/in/${name}`, Body: fileOf(rows) }));
   const job = (name: string) => page.locator('#job-list li', { hasText: name });
-  const scored = /^[1-9]\d* of \d+ pieces scored, /;
+  const scored = /^[1-9]\d* of \d+ pieces scored/;
   const rows = (count: number): string[] => Array.from({ length: count }, (_, turn) => row(turn));
   try {
     await put('orders.jsonl', rows(40));
@@ -118,7 +118,7 @@ async function showJobs(page: Page): Promise<void> {
     await job('rows.txt').locator('.error').waitFor();
     await put('mistaken.jsonl', rows(4_000));
     await job('mistaken.jsonl').getByText(scored).waitFor();
-    await page.getByRole('button', { name: /^Cancel .*mistaken\.jsonl$/ }).click();
+    await cancelJob(dev, await job('mistaken.jsonl').locator('.aside').first().innerText());
     await job('mistaken.jsonl')
       .getByText(/^cancelled, /)
       .waitFor();

@@ -158,6 +158,7 @@ describe('the local queues, as SQS,', () => {
 
   it.each([
     ['an empty body', { MessageBody: '' }, 'MissingParameter'],
+    ['a delay beyond 15 minutes', { DelaySeconds: 901 }, 'must be >= 0 and <= 900'],
     ['eleven attributes', { MessageAttributes: eleven }, 'exceeds the allowed maximum [10]'],
     ['an attribute without a value', { MessageAttributes: { a: text('') } }, 'non-empty message attribute value'],
     ['a group with a space', { MessageGroupId: 'my group' }, 'MessageGroupId can only include alphanumeric'],

@@ -3,23 +3,18 @@ import type { SQSRecord } from 'aws-lambda';
 import { createMonitor, createTimeline, type Monitor, SECONDS_KEPT } from '../../../../cli/page/pageMonitor.ts';
 import type { InvocationSeen } from '../../../../cli/page/wire.ts';
 import { failure } from '../../../../lambda/core/failure.ts';
-import type { MicroBatchReport } from '../../../../lambda/core/observer.ts';
 import type { Outcome, Result, ResultWriter } from '../../../../lambda/core/record.ts';
 import { recordingTelemetry, sqsRecord } from '../../../helpers/handler.ts';
 
-const REPORT: MicroBatchReport = {
-  ...{ model: 'm', version: '1', requests: 2, rows: 3, paddedRows: 4, maxBatchRows: 8, paddedLength: 1 },
-  ...{ paddingShare: 0.25, closedBecause: 'end', stackMs: 1, runMs: 2, encodeMs: 3 },
-};
 const ANSWERED: Outcome = { status: 'answered', failures: [], requests: 1 };
 const NOT_DONE = new AbortController().signal;
 
-function record(messageId: string, purpose?: string): SQSRecord {
+function record(messageId: string, isOwn = false): SQSRecord {
   const { attributes } = sqsRecord('');
   return sqsRecord('', {
     messageId,
     attributes: { ...attributes, SentTimestamp: '1000' },
-    messageAttributes: purpose === undefined ? {} : { 'batchscore-page': { stringValue: purpose, dataType: 'String' } },
+    messageAttributes: isOwn ? { 'batchscore-page': { stringValue: 'sent', dataType: 'String' } } : {},
   });
 }
 
@@ -54,11 +49,10 @@ describe('the monitor', () => {
   it('keeps invocations apart that go on at the same time', async () => {
     const monitor = createMonitor(() => 3_000);
     const host = recordingTelemetry();
-    const { observer, outcomes } = monitor.alsoTelling(host);
+    const { outcomes } = monitor.alsoTelling(host);
     const first = Promise.withResolvers<void>();
     const begun = invoke(monitor, [record('a'), record('b')], async () => {
       await first.promise;
-      observer.microBatch(REPORT, () => [0, 1]);
       outcomes([ANSWERED, { status: 'retry', failure: failure('DEADLINE', 'late') }], []);
     });
     await invoke(monitor, [record('c')], async () => {
@@ -70,31 +64,18 @@ describe('the monitor', () => {
 
     const { invocations, totals } = monitor.seen();
     expect(invocations).toMatchObject([
-      {
-        number: 2,
-        records: 1,
-        answered: 1,
-        errors: 2,
-        retried: 0,
-        runs: 0,
-      },
-      { number: 1, records: 2, answered: 1, errors: 0, retried: 1, runs: 1 },
+      { number: 2, records: 1, errors: 2, retried: 0 },
+      { number: 1, records: 2, errors: 0, retried: 1, batchSize: 10, waitedMs: 2_000 },
     ]);
-    expect(invocations[1]).toMatchObject({ batchSize: 10, rows: 3, paddedRows: 4, waitedMs: 2_000 });
     expect(host.outcomesOfInvocations).toHaveLength(2);
-    expect(totals).toEqual({
-      answered: 2,
-      errors: { INVALID_JSON: 2 },
-      retries: { DEADLINE: 1 },
-      models: { 'm/1': { rows: 3, runs: 1 } },
-    });
+    expect(totals).toEqual({ answered: 2, errors: { INVALID_JSON: 2 }, retries: { DEADLINE: 1 } });
   });
 
   it('writes no results of what the page sent, with verdicts in order, and shows what was taken alone', async () => {
     const monitor = createMonitor(() => 3_000);
     const others = store(['d']);
     const writer = monitor.through(others);
-    const records = [record('a'), record('b', 'ask'), record('c', 'fill'), record('d')];
+    const records = [record('a'), record('b', true), record('c', true), record('d')];
     let verdicts: readonly unknown[] = [];
     await invoke(monitor, records, async () => {
       verdicts = await writer.write(
@@ -106,26 +87,6 @@ describe('the monitor', () => {
     const written = { written: true };
     expect(verdicts).toMatchObject([written, written, written, { code: 'WRITE_FAILED' }]);
     expect(monitor.seen().results.map(({ messageId }) => messageId)).toEqual(['a', 'b', 'c']);
-  });
-
-  it('tells the micro-batch that each message was in which somebody asked by', async () => {
-    const monitor = createMonitor(() => 3_000);
-    const writer = monitor.through(store());
-    const { observer } = monitor.alsoTelling(recordingTelemetry());
-    await invoke(monitor, [record('x'), record('y', 'ask'), record('z', 'fill'), record('w', 'ask')], async () => {
-      observer.microBatch({ ...REPORT, rows: 9 }, () => [0, 2]);
-      observer.microBatch(REPORT, () => [1]);
-      await writer.write([result('x'), result('y'), result('z')], NOT_DONE);
-    });
-    expect(monitor.find('y')).toMatchObject([
-      {
-        microBatch: { ...REPORT, closedBecause: 'end of the batch that SQS handed over' },
-        answeredMs: 2_000,
-        invocation: 1,
-      },
-    ]);
-    expect(monitor.find('z')).toMatchObject([{ microBatch: undefined, answeredMs: 2_000 }]);
-    expect(monitor.find('w')).toEqual([]);
   });
 
   it('knows errors, alone and among the answers to a packed message, from scores that quote one', async () => {
@@ -147,33 +108,30 @@ describe('the monitor', () => {
     );
     const errors = monitor.seen().results.filter(({ isError }) => isError);
     expect(errors.map(({ messageId }) => messageId)).toEqual(['e', 'p']);
-    expect(monitor.find('q')).toMatchObject([{ messageId: 'q', isError: false }]);
+    expect(monitor.find('q')).toMatchObject({ messageId: 'q', isError: false, answeredMs: expect.any(Number) });
   });
 
   it('holds a bounded part of large results, and of many', async () => {
     const monitor = createMonitor();
     const writer = monitor.through(store());
-    const { observer } = monitor.alsoTelling(recordingTelemetry());
-    const records = Array.from({ length: 1_000 }, (_, index) => record(String(index)));
+    const records = Array.from({ length: 1_000 }, (_, index) => record(String(index), true));
     await invoke(monitor, records, async () => {
-      for (let runs = 0; runs < 1_000; runs++) observer.microBatch(REPORT, () => []);
       const body = `{"message_id":"1","code":"X","error":"${'é'.repeat(100_000)}"}`;
       await writer.write(
         records.map(({ messageId }) => result(messageId, body)),
         NOT_DONE,
       );
     });
-    const { invocations, results } = monitor.seen();
-    expect(invocations[0]).toMatchObject({ runs: 1_000, rows: 3_000 });
-    expect([results.length, monitor.find('').length]).toEqual([6, 6]);
-    expect([monitor.find('1').length, monitor.find('500')]).toEqual([0, [expect.anything()]]);
+    const { results } = monitor.seen();
+    expect(results).toHaveLength(6);
+    expect([monitor.find('1'), monitor.find('500')]).toEqual([undefined, expect.anything()]);
     expect(results[0]).toMatchObject({ characters: 100_040, body: expect.stringMatching(/^.{16384}$/) });
   });
 });
 
 const INVOCATION: InvocationSeen = {
   ...{ number: 1, at: 0, records: 40, batchSize: 50, endedBecause: 'window', waitedMs: 1, durationMs: 1 },
-  ...{ answered: 38, errors: 3, retried: 2, runs: 2, rows: 60, paddedRows: 64 },
+  ...{ errors: 3, retried: 2 },
 };
 
 describe('the timeline', () => {
@@ -182,13 +140,10 @@ describe('the timeline', () => {
     const timeline = createTimeline(() => ms);
     timeline.ended(INVOCATION);
     timeline.ended(INVOCATION);
+    timeline.answered(7);
     expect(timeline.all()).toEqual([]);
     ms = 11_000;
-    expect(timeline.all()).toEqual([
-      {
-        ...{ at: 10, answered: 76, records: 80, room: 100, rows: 120, paddedRows: 128, p50Ms: null, p99Ms: null },
-      },
-    ]);
+    expect(timeline.all()).toEqual([{ at: 10, answered: 1, records: 80, room: 100, p50Ms: 7, p99Ms: 7 }]);
   });
 
   it('tells the median and the 99th percentile of the times to answer', () => {

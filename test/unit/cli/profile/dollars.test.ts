@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { PRICES, type Prices } from '../../../../cli/priceList.ts';
 import {
   type Bill,
   HOST_COSTS,
@@ -7,6 +6,7 @@ import {
   invocationWith,
   lambdaDollars,
   type Messages,
+  PRICES,
 } from '../../../../cli/profile/costs.ts';
 import type { Course } from '../../../../cli/profile/simulate.ts';
 import { SINGLE, tableOf } from './setup.ts';
@@ -21,25 +21,21 @@ function lasting(ms: number, memoryMb = 1769): Invocation {
 }
 
 function bill(overrides: Partial<Bill> = {}): Bill {
-  const common = { prices: PRICES, architecture: 'arm64', maximumConcurrency: 5 } as const;
-  return { ...common, messages: SINGLE, messagesPerSecond: 10_000, ...overrides };
+  return { maximumConcurrency: 5, messages: SINGLE, messagesPerSecond: 10_000, ...overrides };
 }
 
 /** Prices of which only one kind costs anything, so that a sum shows one part. */
-function only(...names: readonly (keyof Prices)[]): Prices {
-  const priced = Object.entries(PRICES).map(([name, price]) => [
-    name,
-    typeof price === 'number' && !(names as readonly string[]).includes(name) ? 0 : price,
-  ]);
-  return Object.fromEntries(priced);
+function only(...names: readonly (keyof typeof PRICES)[]): typeof PRICES {
+  const none = { lambdaGbSecond: 0, lambdaMillionRequests: 0, sqsMillionRequests: 0 };
+  return { ...PRICES, ...none, ...Object.fromEntries(names.map((name) => [name, PRICES[name]])) };
 }
 
-const SQS = only('sqsStandardMillionRequests');
+const SQS = only('sqsMillionRequests');
 
 describe('what a million rows cost on Lambda', () => {
   it('is the arithmetic of docs/operations.md with batches of 100, 100 ms and full calls', () => {
-    const dollars = (prices: Prices): number => lambdaDollars(courseOf(100), lasting(100), bill({ prices }));
-    expect(dollars(only('lambdaArmGbSecond'))).toBeCloseTo(10_000 * 0.1 * 1.7275 * 0.0000133334, 4);
+    const dollars = (prices: typeof PRICES): number => lambdaDollars(courseOf(100), lasting(100), bill(), prices);
+    expect(dollars(only('lambdaGbSecond'))).toBeCloseTo(10_000 * 0.1 * 1.7275 * 0.0000133334, 4);
     expect(dollars(only('lambdaMillionRequests'))).toBeCloseTo(0.002, 10);
     expect(dollars(SQS)).toBeCloseTo(0.12 + 0.12, 10);
     expect(dollars(PRICES)).toBeCloseTo(0.265, 3);
@@ -47,44 +43,30 @@ describe('what a million rows cost on Lambda', () => {
 
   it('is, one message at a time and rarely, a receive, a delete and a write for each', () => {
     const rare = { messagesPerSecond: 0.001 };
-    const prices = only('lambdaArmGbSecond', 'lambdaMillionRequests');
+    const prices = only('lambdaGbSecond', 'lambdaMillionRequests');
     // As docs/operations.md has it: 0.661 $ of Lambda.
-    expect(lambdaDollars(courseOf(1), lasting(20), bill({ ...rare, prices }))).toBeCloseTo(0.661, 3);
-    const idle =
-      lambdaDollars(courseOf(1000), lasting(20), bill({ ...rare, prices: SQS })) - 0.4 * (0.1 + 1 + 0.1 + 0.3);
-    const sqs = lambdaDollars(courseOf(1), lasting(20), bill({ ...rare, prices: SQS }));
+    expect(lambdaDollars(courseOf(1), lasting(20), bill(rare), prices)).toBeCloseTo(0.661, 3);
+    const idle = lambdaDollars(courseOf(1000), lasting(20), bill(rare), SQS) - 0.4 * (0.1 + 1 + 0.1 + 0.3);
+    const sqs = lambdaDollars(courseOf(1), lasting(20), bill(rare), SQS);
     expect(sqs - idle).toBeCloseTo(0.4 * (0.1 + 1 + 1) + 0.4 * (1 + 0.1 + 0.1), 3);
   });
 
-  it('counts milliseconds that were begun, and the price of the architecture', () => {
-    const prices = only('lambdaX86GbSecond');
-    const x86 = lambdaDollars(courseOf(1), lasting(1.2, 1024), bill({ architecture: 'x86_64', prices }));
-    expect(x86).toBeCloseTo(1_000_000 * 0.002 * 0.0000166667, 8);
+  it('counts milliseconds that were begun', () => {
+    const dollars = lambdaDollars(courseOf(1), lasting(1.2, 1024), bill(), only('lambdaGbSecond'));
+    expect(dollars).toBeCloseTo(1_000_000 * 0.002 * 0.0000133334, 8);
   });
 
   it('has the polls of an empty queue, 15 a minute', () => {
     const rate = 1e-6;
-    const dollars = lambdaDollars(courseOf(1), lasting(1), bill({ messagesPerSecond: rate, prices: SQS }));
+    const dollars = lambdaDollars(courseOf(1), lasting(1), bill({ messagesPerSecond: rate }), SQS);
     expect((dollars / 1e6) * rate * 730 * 3600).toBeCloseTo(0.26, 2);
   });
 
   it('divides by the rows of packed messages, and counts each 64 KiB of a call as a request', () => {
-    const messages: Messages = {
-      requestsPerMessage: 100,
-      messageBytes: 65_536,
-      resultBytes: 45_000,
-      packedResults: false,
-    };
-    // A call with ten results of 45,000 bytes is received as seven requests; sent as one call.
-    const expected = (0.4 * (1 + 1 + 0.1)) / 100 + (0.4 * (0.1 + 0.7 + 0.1)) / 100;
-    expect(lambdaDollars(courseOf(10), lasting(100), bill({ messages, prices: SQS }))).toBeCloseTo(expected, 10);
-  });
-
-  it('has one message of results for as many as fill 64 KiB, where they are packed', () => {
-    const dollars = (packedResults: boolean): number =>
-      lambdaDollars(courseOf(290), lasting(100), bill({ messages: { ...SINGLE, packedResults }, prices: SQS }));
-    // 145 results to a message: 2 messages are sent, received and deleted in place of 290.
-    expect(dollars(false) - dollars(true)).toBeCloseTo(0.12 - (0.4 * 2 * (1 + 1 + 0.1)) / 290, 10);
+    const messages: Messages = { requestsPerMessage: 100, messageBytes: 65_536, resultBytes: 45_000 };
+    // A call with ten results of 45,000 bytes counts as seven requests, sent and received.
+    const expected = (0.4 * (1 + 1 + 0.1)) / 100 + (0.4 * (0.7 + 0.7 + 0.1)) / 100;
+    expect(lambdaDollars(courseOf(10), lasting(100), bill({ messages }), SQS)).toBeCloseTo(expected, 10);
   });
 });
 

@@ -1,4 +1,3 @@
-import { PRICES } from '../../../../cli/priceList.ts';
 import type { Measurement } from '../../../../cli/profile/measure/measureModel.ts';
 import { createReport, type MeasuredRun, type ProfileReport } from '../../../../cli/profile/profileReport.ts';
 import { SINGLE } from './setup.ts';
@@ -24,8 +23,6 @@ export function reportOf(given: Given = {}): ProfileReport {
     messagesPerSecond,
     budgetMs,
     messages: { ...SINGLE, requestsPerMessage },
-    prices: PRICES,
-    architecture: 'arm64' as const,
   };
   const measured: Measurement = {
     path: 'models/digits/1/model.onnx',
@@ -44,7 +41,7 @@ export function reportOf(given: Given = {}): ProfileReport {
     table,
     findings: ['a run of 512 rows failed, so 256 rows are the most'],
   };
-  return createReport(measured, question, undefined);
+  return createReport(measured, question);
 }
 
 function tableOf({ lengths = [1], threads = [2, 1], msOf = gains, maxRows = 256 }: Given): MeasuredRun[] {

@@ -1,13 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { PRICES } from '../../../../cli/priceList.ts';
 import {
   candidatesFor,
   expectationOf,
   type SettingsQuestion,
   settingsFor,
 } from '../../../../cli/profile/chooseSettings.ts';
+import { questionOf } from '../../../../cli/profile/profileCommand.ts';
 import { poissonArrivals } from '../../../../cli/profile/simulate.ts';
 import { mappingProblems } from '../../../../lambda/core/limits.ts';
+import { reportOf } from './reports.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 /** A run costs something, and each row a little; and a model whose rows gain nothing. */
@@ -21,8 +22,6 @@ function question(overrides: Partial<SettingsQuestion> = {}): SettingsQuestion {
     messagesPerSecond: 100,
     budgetMs: 2000,
     messages: SINGLE,
-    prices: PRICES,
-    architecture: 'arm64',
     ...overrides,
   };
 }
@@ -42,11 +41,19 @@ describe('settingsFor', () => {
     expect(chosen.dollarsPerMillionRows).toBeLessThanOrEqual(1.03 * Math.min(...costs));
   });
 
-  it('recommends messages one at a time where runs of many rows gain nothing, and says what calls would save', () => {
-    const { chosen, reason, gain } = settingsFor(question({ table: GAINS_NOTHING }));
+  it('recommends messages one at a time where runs of many rows gain nothing', () => {
+    const { chosen, reason } = settingsFor(question({ table: GAINS_NOTHING }));
     expect(chosen).toMatchObject({ batchSize: 1, windowSeconds: 0, maxBatchRows: 1 });
-    expect(gain).toBe(1);
-    expect(reason).toMatch(/^batching does not pay: the best run gives 1 times .* would save calls and round trips/);
+    expect(reason).toBe(
+      'batching does not pay: the best run gives 1 times the rows a second of one row, less than 1.1',
+    );
+  });
+
+  it('recommends batches where no function holds the messages one by one', () => {
+    const { chosen, reason } = settingsFor(question({ messagesPerSecond: 100_000 }));
+    expect(chosen.batchSize).toBeGreaterThan(1);
+    expect(chosen.p99AgeMs).toBeLessThanOrEqual(2000);
+    expect(reason).toMatch(/a million rows where no function holds messages one by one, and all but 1 %/);
   });
 
   it('gathers no longer than the budget allows', () => {
@@ -79,5 +86,32 @@ describe('settingsFor', () => {
       'expected settings of a function that holds the traffic, found none: the smallest run takes 1 ms and 19074 MB; ' +
         'lower the rate, or spread it over several queues',
     );
+  });
+});
+
+describe('traffic', () => {
+  const OPTIONS = { 'latency-budget-ms': '2000', 'requests-per-message': '1' };
+  const { measured } = reportOf();
+  const rateOf = (options: object): number => questionOf({ ...OPTIONS, ...options })(measured).messagesPerSecond;
+
+  it.each([
+    [{ 'rows-per-month': '2_628_000' }, 1],
+    [{ 'rows-per-month': '2,628,000' }, 1],
+    [{ 'rows-per-month': '26280000', 'requests-per-message': '10' }, 1],
+    [{ 'arrival-rate': '7' }, 7],
+    [{}, 100],
+  ])('may be said as %j', (options, rate) => {
+    expect(rateOf(options)).toBeCloseTo(rate, 10);
+  });
+
+  it.each([
+    [{ 'rows-per-month': 'many' }, /^--rows-per-month: expected rows a month, above 0 and up to \d+, got 'many'$/],
+    [{ 'arrival-rate': '0' }, /^--arrival-rate: expected messages a second, above 0 and up to 1000000, got '0'$/],
+    [
+      { 'rows-per-month': '1', 'arrival-rate': '100' },
+      /^--arrival-rate: expected it without --rows-per-month, got both/,
+    ],
+  ])('is refused as %j', (options, message) => {
+    expect(() => rateOf(options)).toThrow(message);
   });
 });
