@@ -99,10 +99,7 @@ export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], kee
   }
 }
 
-/**
- * Lets CloudWatch Logs use the key, which its policy must allow. The policy of an imported key cannot be changed here,
- * and without the statement the deployment of the log group fails.
- */
+/** Lets CloudWatch Logs use the key, which its policy must allow, or the deployment of the log group fails. */
 function allowLogs(scope: Construct, key: IKey): void {
   const stack = Stack.of(scope);
   const logGroups = stack.formatArn({
@@ -113,22 +110,17 @@ function allowLogs(scope: Construct, key: IKey): void {
   });
   const statement = new PolicyStatement({
     sid: 'LogGroups',
-    principals: [new ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
+    principals: [new ServicePrincipal(`logs.${stack.region}.${stack.urlSuffix}`)],
     actions: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
     resources: ['*'],
     conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
   });
-  if (key.addToResourcePolicy(statement).statementAdded) return;
-  warnOfKeyPolicy(
-    scope,
-    'logKeyPolicy',
-    'CloudWatch Logs may use',
-    'https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html',
-  );
+  key.addToResourcePolicy(statement);
 }
 
 /** Warns that the owner of an imported key must change its policy, as the page says. */
-export function warnOfKeyPolicy(scope: Construct, id: string, use: string, page: string): void {
+export function warnOfKeyPolicy(scope: Construct, key: IKey, id: string, use: string, page: string): void {
+  if (key.node.defaultChild !== undefined) return;
   const message =
     `encryptionKey: expected a key that ${use}, got an imported one, whose policy the CDK neither knows nor changes; ` +
     `add the statement of ${page} to its policy`;

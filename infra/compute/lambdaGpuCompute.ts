@@ -17,8 +17,8 @@ import { EPHEMERAL_STORAGE_MB } from '../../lambda/core/limits.ts';
 import { createLogGroup, resourceOf } from '../common/created.ts';
 import { acknowledge, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
 import { exceeds, oneOf, outside, unknownAtSynth } from '../common/problems.ts';
-import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
-import { kernelProblems } from '../image/containerImage.ts';
+import { gibibytesOf, MIB_PER_GIB, mebibytesOf, secondsOf } from '../common/units.ts';
+import { instanceProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { concurrencyProblems, minVisibility } from './eventSource.ts';
 import { createPrivateNetwork, networkProblems } from './privateNetwork.ts';
@@ -102,7 +102,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
       outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
       outside('timeout', timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
       oneOf('gpuMemory', gpuMemoryGiB, [3, 6, 12, 16, 24, 48]),
-      ...kernelProblems(instanceTypes, gpuMemoryGiB),
+      ...instanceProblems(instanceTypes, gpuMemoryGiB, Math.ceil(memoryMb / MIB_PER_GIB / GIB_PER_VCPU)),
       ...networkProblems(options, 'instances'),
       outside('memorySize', memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
       unknownAtSynth('minimumEnvironments', minimumEnvironments),

@@ -18,8 +18,9 @@ import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
 import { createLogGroup, type Keeping } from '../common/created.ts';
+import { otherRegion } from '../common/given.ts';
 import { arnOfEvents } from '../common/grants.ts';
-import { type Problem, warn } from '../common/problems.ts';
+import { type Problem, refuse, warn } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
 
 export interface Network {
@@ -174,6 +175,7 @@ function addEndpoints(
   group.addIngressRule(hosts, HTTPS, 'hosts');
   const { XRAY, EVENTBRIDGE, SNS } = InterfaceVpcEndpointAwsService;
   const Events = events && ('eventBusArn' in events ? EVENTBRIDGE : SNS);
+  refuse([otherRegion(scope, 'jobEvents', events)]);
   const all = { ...ENDPOINTS, ...(tracing && { Xray: XRAY }), ...interfaces, ...(Events && { Events }) };
   const endpoints: IDependable[] = Object.entries(all).map(([id, service]) => {
     const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });

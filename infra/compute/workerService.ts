@@ -230,9 +230,10 @@ function createCluster(scope: Construct, vpc: IVpc, key: IKey | undefined, compa
   const onFargate = compatibility === Compatibility.FARGATE;
   const diskKey = onFargate ? key : undefined;
   // The CDK adds the statement only to the policy of its own keys.
-  if (diskKey !== undefined && diskKey.node.defaultChild === undefined) {
+  if (diskKey !== undefined) {
     warnOfKeyPolicy(
       scope,
+      diskKey,
       'diskKeyPolicy',
       'Fargate may encrypt disks with',
       'https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html',

@@ -55,6 +55,12 @@ describe('an imported key', () => {
     ]);
   });
 
+  it('is warned of once if several log groups use it', () => {
+    const stack = createStack();
+    const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+    expect(warningsWith({ encryptionKey, jobs: {} }, stack)).toHaveLength(1);
+  });
+
   it('is warned of where Fargate needs it for disks', () => {
     const withKey = (compute: Props['compute']) => {
       const stack = createStack();
@@ -194,6 +200,20 @@ describe('an existing request queue', () => {
     expect(warningsAt(360)).toEqual([
       expect.stringContaining('expected at least 361 seconds = 6 × 60 s timeout + 1 s window, which AWS recommends'),
     ]);
+  });
+
+  it.each([
+    ['standard', {}, 1],
+    ['FIFO, where their days begin anew', { fifo: true }, 0],
+  ])('is warned of where its dead letters expire before they can be read: %s', (_, kind, count) => {
+    const stack = createStack();
+    const dead = new Queue(stack, 'Dead', { ...kind, retentionPeriod: Duration.days(1) });
+    const deadLetterQueue = { queue: dead, maxReceiveCount: 5 };
+    const queue = new Queue(stack, 'Orders', { ...kind, visibilityTimeout, deadLetterQueue });
+    const said =
+      'requestQueue.deadLetterQueue: expected it to keep messages for at least 345600 seconds, as the request queue does, ' +
+      'because SQS counts from the first send, got 86400; raise its retentionPeriod';
+    expect(warningsWith({ requestQueue: { queue, visibilityTimeout } }, stack)).toEqual(Array(count).fill(said));
   });
 
   it.each([
