@@ -10,7 +10,7 @@ import {
   QueueEncryption,
   type QueueProps,
 } from 'aws-cdk-lib/aws-sqs';
-import { ArnFormat, CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
+import { ArnFormat, CfnResource, Duration, PhysicalName, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 import { acknowledge } from './nag.ts';
 import { warn } from './problems.ts';
@@ -37,6 +37,8 @@ export function createQueue(
   { encryptionKey, ...props }: QueueProps & { readonly encryptionKey: IKey | undefined },
 ): Queue {
   return new Queue(scope, id, {
+    // A stack of another account can refer to it. A generated name has no `.fifo`.
+    queueName: props.fifo === true ? undefined : PhysicalName.GENERATE_IF_NEEDED,
     ...props,
     enforceSSL: true,
     encryption: encryptionKey === undefined ? QueueEncryption.SQS_MANAGED : QueueEncryption.KMS,
@@ -59,6 +61,7 @@ export interface Keeping {
 export function createBucket(scope: Construct, id: string, keeping: Keeping, expiryDays?: number): Bucket {
   const { encryptionKey, removalPolicy } = keeping;
   const bucket = new Bucket(scope, id, {
+    bucketName: PhysicalName.GENERATE_IF_NEEDED,
     blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
     enforceSSL: true,
     removalPolicy,

@@ -2,7 +2,7 @@ import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb'
 import { type IRole, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
-import { Arn, ArnFormat, type IResource, type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
+import { Arn, ArnFormat, type IResource, PhysicalName, type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { differ, known, type Problem, refuse } from './problems.ts';
 import { SECONDS_A_DAY } from './units.ts';
@@ -125,7 +125,10 @@ function placeOf(resource: IResource | undefined): ResourceEnvironment | undefin
  * @throws ValidationError if the role is known to be in another account, because functions and tasks cannot use one
  */
 export function hostRole(scope: Construct, given: IRole | undefined, service: string, description: string): IRole {
-  if (given === undefined) return new Role(scope, 'Role', { assumedBy: new ServicePrincipal(service), description });
+  if (given === undefined) {
+    const assumedBy = new ServicePrincipal(service);
+    return new Role(scope, 'Role', { roleName: PhysicalName.GENERATE_IF_NEEDED, assumedBy, description });
+  }
   refuse([otherAccount(scope, 'role', given, 'functions and tasks take no other')]);
   return Stack.of(given) === Stack.of(scope) ? given : Role.fromRoleArn(scope, 'Given', given.roleArn);
 }

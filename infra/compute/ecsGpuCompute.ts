@@ -80,14 +80,14 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       ...serviceProblems(settings, batching, maxStopSeconds),
       unknownAtSynth('vcpus', vcpus),
       unknownAtSynth('gpuCount', gpuCount),
-      outside('gpuCount', gpuCount, { min: 1, max: 16 }),
+      outside('gpuCount', gpuCount, { min: 1, max: 8 }),
       ...instanceProblems(instanceTypes, gpuMemory ? gpuMemoryGiB : 0, vcpus),
       ...networkProblems(options, 'tasks on Managed Instances'),
       outside('gpuMemory', gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
       outside('vcpus', vcpus, { min: 1, max: instanceTypes ? 192 : MOST_VCPUS }),
       outside('memorySize', memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
       gpuCount > 1 &&
-        (instanceTypes === undefined || instanceTypes.every((type) => ONE_GPU.test(type))) &&
+        (instanceTypes ?? ['']).every((type) => mostGpusOf(type) < gpuCount) &&
         `instanceTypes: expected one with ${gpuCount} GPUs, because a task has all of its GPUs from one instance, got ` +
           `${instanceTypes?.join(', ') ?? 'none, and those that are taken otherwise have one'}; name types with so many GPUs, such as ` +
           'g5.12xlarge with 4, or lower gpuCount',
@@ -98,8 +98,11 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
 /** vCPUs of the largest instance with one GPU, such as g6.16xlarge. */
 const MOST_VCPUS = 64;
 
-/** Sizes with one GPU, in all families of `instanceProblems`. */
-const ONE_GPU = /\.(x|2x|4x|8x|16x)large$/;
+/** Returns the GPUs that an instance type has at most, by its size, in all families of `instanceProblems`. */
+function mostGpusOf(type: string): number {
+  if (type === '' || /\.(x|2x|4x|8x|16x)large$/.test(type)) return 1;
+  return /^g.*\.(12|24)xlarge$/.test(type) ? 4 : 8;
+}
 
 const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
 

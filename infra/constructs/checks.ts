@@ -78,10 +78,12 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
   ];
 }
 
+/** Names of environment variables that Lambda takes. */
+const VARIABLE = /^[A-Za-z]\w+$/;
 const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
 function joinedProblems(plan: DeploymentPlan): Problem[] {
-  const { environment = {} } = plan.props;
+  const { environment = {}, alarmActions = [] } = plan.props;
   const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -90,6 +92,7 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
   const ours = Object.keys(environment).filter(
     (name) => name.startsWith(CONFIG_PREFIX) || name === RUNTIME_TELEMETRY_OFF,
   );
+  const wrong = Object.keys(environment).find((name) => !VARIABLE.test(name));
   return [
     latencyTargetSeconds <= windowSeconds &&
       `latencyTarget: expected more than the window of ${windowSeconds} seconds, got ${latencyTargetSeconds}; ` +
@@ -120,6 +123,10 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
     ours.length > 0 &&
       'environment: expected no name that the construct sets itself, ' +
         `got ${ours.join(', ')}; set it with tuning or another prop`,
+    wrong !== undefined &&
+      `environment: expected names of letters, digits and _ that begin with a letter, got ${wrong}; rename it`,
+    alarmActions.some((action) => typeof action.bind !== 'function') &&
+      'alarmActions: expected actions, got something else; wrap a topic, such as new SnsAction(topic)',
   ];
 }
 

@@ -3,12 +3,13 @@ import { Duration, Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
-import { Role } from 'aws-cdk-lib/aws-iam';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import {
+  BatchScoring,
   type BatchScoringProps,
   type Compute,
   type ComputeForm,
@@ -167,4 +168,20 @@ it('a key lets the logs of its own partition use it', () => {
       ]),
     },
   });
+});
+
+it('stacks of two accounts refer to each other: to a queue, a bucket and a role', () => {
+  const app = createApp({ context: { '@aws-cdk/core:defaultCrossStackReferences': 'weak' } });
+  const other = new Stack(app, 'Other', { env: { ...HERE, account: '210987654321' } });
+  const stack = new Stack(app, 'Test', { env: HERE });
+  const payloadBucket = new Bucket(other, 'Payloads', { bucketName: 'payloads-of-others' });
+  const producer = new Role(other, 'Producer', {
+    roleName: 'producer',
+    assumedBy: new ServicePrincipal('ec2.amazonaws.com'),
+  });
+  const first = createScoring({ payloadBucket }, stack);
+  first.grantSubmit(producer);
+  const own = new BatchScoring(stack, 'Own', { image: first.image });
+  own.grantSubmit(producer);
+  expect(() => app.synth()).not.toThrow();
 });

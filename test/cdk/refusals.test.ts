@@ -200,6 +200,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
     [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected one or more, got none; name some, or leave it out'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected one with 2 GPUs'],
+    [onEcsGpu({ gpuCount: 8, instanceTypes: ['g5.12xlarge'] }), 'instanceTypes: expected one with 8 GPUs'],
     [onEcsGpu({ gpuCount: 4, instanceTypes: ['g5.xlarge', 'g6.16xlarge'] }), 'instanceTypes: expected one with 4 GPUs'],
   ],
   'a network that exists already': [
@@ -226,6 +227,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [
       loose({ tuning: { maxBatchRow: 9 } }),
       'tuning.maxBatchRow: expected a prop of Tuning, got a name that it does not have',
+    ],
+    [
+      loose({ alarmActions: [{ topicArn: 'arn' }] }),
+      'alarmActions: expected actions, got something else; wrap a topic',
     ],
     [loose({ logLevel: 'verbose' }), 'logLevel: expected one of debug, info, warn, error, got verbose'],
   ],
@@ -275,6 +280,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [
       { environment: { KEYS: 'k'.repeat(4096) } },
       'environment: expected names and values of at most 4096 bytes, with those that the construct sets, got ',
+    ],
+    [
+      { environment: { 'my-var': 'x' } },
+      'environment: expected names of letters, digits and _ that begin with a letter, got my-var',
     ],
     [{ tuning: { maxPayloadSize: Size.bytes(0) } }, 'tuning.maxPayloadSize: expected'],
     [onFargate({}, { tuning: { providers: 'cuda' } }), 'expected none that needs a GPU, because compute ecs'],
