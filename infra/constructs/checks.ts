@@ -124,7 +124,7 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
       'environment: expected no name that the construct sets itself, ' +
         `got ${ours.join(', ')}; set it with tuning or another prop`,
     wrong !== undefined &&
-      `environment: expected names of letters, digits and _ that begin with a letter, got ${wrong}; rename it`,
+      `environment: expected names of two or more letters, digits and _ that begin with a letter, got ${wrong}; rename it`,
     alarmActions.some((action) => typeof action.bind !== 'function') &&
       'alarmActions: expected actions, got something else; wrap a topic, such as new SnsAction(topic)',
   ];

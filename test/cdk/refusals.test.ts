@@ -283,7 +283,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
     [
       { environment: { 'my-var': 'x' } },
-      'environment: expected names of letters, digits and _ that begin with a letter, got my-var',
+      'environment: expected names of two or more letters, digits and _ that begin with a letter, got my-var',
     ],
     [{ tuning: { maxPayloadSize: Size.bytes(0) } }, 'tuning.maxPayloadSize: expected'],
     [onFargate({}, { tuning: { providers: 'cuda' } }), 'expected none that needs a GPU, because compute ecs'],
