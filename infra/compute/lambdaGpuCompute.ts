@@ -1,4 +1,4 @@
-import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { InstanceType } from 'aws-cdk-lib/aws-ec2';
 import { ManagedPolicy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
@@ -21,10 +21,10 @@ import { gibibytesOf, MIB_PER_GIB, mebibytesOf, secondsOf } from '../common/unit
 import { instanceProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { concurrencyProblems, minVisibility } from './eventSource.ts';
-import { createPrivateNetwork, networkProblems } from './privateNetwork.ts';
+import { createPrivateNetwork, type InstanceNetwork, networkProblems } from './privateNetwork.ts';
 import { createLiveAlias, createScoringFunction, type FunctionResources, functionParts } from './scoringFunction.ts';
 
-export interface LambdaGpuOptions extends FunctionResources {
+export interface LambdaGpuOptions extends FunctionResources, InstanceNetwork {
   /** Minimum GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
   readonly gpuMemory?: Size;
   /**
@@ -49,14 +49,6 @@ export interface LambdaGpuOptions extends FunctionResources {
   readonly maximumEnvironments?: number;
   /** Allowed EC2 instance types. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
-  /**
-   * Network of the instances. It must reach SQS, CloudWatch Logs, the result stores, and EventBridge or SNS
-   * for `jobEvents`.
-   * @default a new network with endpoints of these services and no route to the internet
-   */
-  readonly vpc?: IVpc;
-  /** Subnets of `vpc`. @default its private ones */
-  readonly subnets?: SubnetSelection;
 }
 
 export interface GpuCompute extends FunctionCompute {

@@ -73,6 +73,18 @@ export function warnOfIsolation(
   );
 }
 
+/** Network of tasks or instances. */
+export interface InstanceNetwork {
+  /**
+   * Network of the hosts. It must reach SQS, CloudWatch Logs, S3, result stores, and EventBridge or SNS for `jobEvents`;
+   * tasks also ECR, and ECS with Managed Instances.
+   * @default a new network with endpoints of these services and no route to the internet
+   */
+  readonly vpc?: IVpc;
+  /** Subnets of `vpc`. @default its private ones */
+  readonly subnets?: SubnetSelection;
+}
+
 /** Network of a function, which exists already. */
 export interface FunctionNetwork {
   /**

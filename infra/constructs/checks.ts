@@ -123,7 +123,8 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
     ours.length > 0 &&
       'environment: expected no name that the construct sets itself, ' +
         `got ${ours.join(', ')}; set it with tuning or another prop`,
-    wrong !== undefined &&
+    compute.feed !== 'worker' &&
+      wrong !== undefined &&
       `environment: expected names of two or more letters, digits and _ that begin with a letter, got ${wrong}; rename it`,
     alarmActions.some((action) => typeof action.bind !== 'function') &&
       'alarmActions: expected actions, got something else; wrap a topic, such as new SnsAction(topic)',
