@@ -10,7 +10,7 @@ import {
   QueueEncryption,
   type QueueProps,
 } from 'aws-cdk-lib/aws-sqs';
-import { ArnFormat, CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
+import { ArnFormat, CfnResource, Duration, PhysicalName, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 import { acknowledge } from './nag.ts';
 import { warn } from './problems.ts';
@@ -37,6 +37,8 @@ export function createQueue(
   { encryptionKey, ...props }: QueueProps & { readonly encryptionKey: IKey | undefined },
 ): Queue {
   return new Queue(scope, id, {
+    // A stack of another account can refer to it. A generated name has no `.fifo`.
+    queueName: props.fifo === true ? undefined : PhysicalName.GENERATE_IF_NEEDED,
     ...props,
     enforceSSL: true,
     encryption: encryptionKey === undefined ? QueueEncryption.SQS_MANAGED : QueueEncryption.KMS,
@@ -59,6 +61,7 @@ export interface Keeping {
 export function createBucket(scope: Construct, id: string, keeping: Keeping, expiryDays?: number): Bucket {
   const { encryptionKey, removalPolicy } = keeping;
   const bucket = new Bucket(scope, id, {
+    bucketName: PhysicalName.GENERATE_IF_NEEDED,
     blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
     enforceSSL: true,
     removalPolicy,
@@ -99,10 +102,7 @@ export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], kee
   }
 }
 
-/**
- * Lets CloudWatch Logs use the key, which its policy must allow. The policy of an imported key cannot be changed here,
- * and without the statement the deployment of the log group fails.
- */
+/** Lets CloudWatch Logs use the key, which its policy must allow, or the deployment of the log group fails. */
 function allowLogs(scope: Construct, key: IKey): void {
   const stack = Stack.of(scope);
   const logGroups = stack.formatArn({
@@ -113,22 +113,17 @@ function allowLogs(scope: Construct, key: IKey): void {
   });
   const statement = new PolicyStatement({
     sid: 'LogGroups',
-    principals: [new ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
+    principals: [new ServicePrincipal(`logs.${stack.region}.${stack.urlSuffix}`)],
     actions: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
     resources: ['*'],
     conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
   });
-  if (key.addToResourcePolicy(statement).statementAdded) return;
-  warnOfKeyPolicy(
-    scope,
-    'logKeyPolicy',
-    'CloudWatch Logs may use',
-    'https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html',
-  );
+  key.addToResourcePolicy(statement);
 }
 
 /** Warns that the owner of an imported key must change its policy, as the page says. */
-export function warnOfKeyPolicy(scope: Construct, id: string, use: string, page: string): void {
+export function warnOfKeyPolicy(scope: Construct, key: IKey, id: string, use: string, page: string): void {
+  if (key.node.defaultChild !== undefined) return;
   const message =
     `encryptionKey: expected a key that ${use}, got an imported one, whose policy the CDK neither knows nor changes; ` +
     `add the statement of ${page} to its policy`;

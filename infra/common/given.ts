@@ -1,8 +1,8 @@
 import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IRole, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
-import { Arn, ArnFormat, type IResource, type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
+import { Arn, ArnFormat, type IResource, PhysicalName, type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { differ, known, type Problem, refuse } from './problems.ts';
 import { SECONDS_A_DAY } from './units.ts';
@@ -13,7 +13,7 @@ import { SECONDS_A_DAY } from './units.ts';
  */
 
 /** Resource of a store, which may exist already. */
-export type Existing = IQueue | ITable | IBucket;
+export type Existing = IResource & { readonly encryptionKey?: IKey; readonly encryptionMasterKey?: IKey };
 
 /** Defaults of SQS. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
 export const DEFAULT_SECONDS = { visibilityTimeout: 30, messageRetentionPeriod: 4 * SECONDS_A_DAY };
@@ -70,12 +70,11 @@ function resourceOfTable(table: ITable | undefined): CfnTable | CfnGlobalTable |
 /** Returns a problem if a resource exists already and the CDK does not know which key encrypts it, if any. */
 export function unknownKey(name: string, resource: Existing | undefined): Problem {
   if (resource === undefined || resource.node.defaultChild !== undefined) return undefined;
-  const isQueue = 'queueArn' in resource;
-  if ((isQueue ? resource.encryptionMasterKey : resource.encryptionKey) !== undefined) return undefined;
-  const kind = isQueue ? 'Queue' : 'tableArn' in resource ? 'Table' : 'Bucket';
+  const kind = ['Queue', 'Table', 'Bucket'].find((one) => `${one.toLowerCase()}Arn` in resource);
+  if (kind === undefined || (resource.encryptionKey ?? resource.encryptionMasterKey) !== undefined) return undefined;
   return (
     `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
-    `own, import it with ${kind}.from${kind}Attributes and ${isQueue ? 'keyArn' : 'encryptionKey'}`
+    `own, import it with ${kind}.from${kind}Attributes and ${kind === 'Queue' ? 'keyArn' : 'encryptionKey'}`
   );
 }
 
@@ -126,7 +125,10 @@ function placeOf(resource: IResource | undefined): ResourceEnvironment | undefin
  * @throws ValidationError if the role is known to be in another account, because functions and tasks cannot use one
  */
 export function hostRole(scope: Construct, given: IRole | undefined, service: string, description: string): IRole {
-  if (given === undefined) return new Role(scope, 'Role', { assumedBy: new ServicePrincipal(service), description });
+  if (given === undefined) {
+    const assumedBy = new ServicePrincipal(service);
+    return new Role(scope, 'Role', { roleName: PhysicalName.GENERATE_IF_NEEDED, assumedBy, description });
+  }
   refuse([otherAccount(scope, 'role', given, 'functions and tasks take no other')]);
   return Stack.of(given) === Stack.of(scope) ? given : Role.fromRoleArn(scope, 'Given', given.roleArn);
 }

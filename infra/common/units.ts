@@ -23,6 +23,11 @@ export const gibibytesOf = amountIn(1024 ** 3, inBytes);
 
 function amountIn<T extends Duration | Size>(unit: number, read: (amount: T) => number) {
   return (name: string, amount: T | undefined): number | undefined => {
+    if (amount !== undefined && typeof amount !== 'object') {
+      throw new ValidationError(
+        `${name}: expected an amount with a unit, such as Duration.seconds(5) or Size.mebibytes(512), got ${amount}`,
+      );
+    }
     if (amount?.isUnresolved() === true) throw new ValidationError(`${name}: ${GOT_TOKEN}`);
     return amount && read(amount) / unit;
   };

@@ -6,12 +6,12 @@ import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { type LogLevel, type MappingSettings, MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
+import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import type { Keeping, Queues } from '../common/created.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { ModelPlace } from '../common/models.ts';
-import { known, type Problem, warn } from '../common/problems.ts';
+import type { Problem } from '../common/problems.ts';
 import type { ContainerImage, ImageTarget } from '../image/containerImage.ts';
 
 /**
@@ -113,24 +113,4 @@ export function environmentOf(values: Readonly<Record<string, unknown>>): Record
   const textOf = (value: unknown) => (typeof value === 'number' ? Tokenization.stringifyNumber(value) : String(value));
   const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
   return Object.fromEntries(given.map(([name, { variable }]) => [variable, textOf(values[name])]));
-}
-
-/**
- * Warns if hosts may hold more messages than the quota in flight of a queue. Further receives then return no messages
- * and no error, so scoring is slower than the settings suggest.
- *
- * @param batches most full batches of one queue at a time. Undefined if they are not limited or not known
- */
-export function warnOfMessagesInFlight(
-  scope: Construct,
-  batchSize: number,
-  batches: number | undefined,
-  cure: string,
-): void {
-  const messages = (known(batchSize) ?? 0) * (batches ?? 0);
-  const problem =
-    messages > MESSAGES_IN_FLIGHT &&
-    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
-      `got ${batchSize} × ${batches} batches = ${messages}; lower batchSize, ${cure}, or raise shards`;
-  warn(scope, 'messagesInFlight', problem);
 }

@@ -25,7 +25,7 @@ import type { Construct } from 'constructs';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
 import { outside, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, MIB_PER_GIB, mebibytesOf } from '../common/units.ts';
-import { kernelProblems } from '../image/containerImage.ts';
+import { instanceProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
 import { ENDPOINTS_OF_INSTANCES, type Network, networkProblems } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
@@ -34,7 +34,7 @@ import { type ServiceCompute, workerForm } from './workerService.ts';
 export interface EcsGpuOptions extends ServiceOptions {
   /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
   readonly vcpus?: number;
-  /** Memory of a task, without the GPU's. @default 12 GiB: a g4dn.xlarge has 16 */
+  /** Memory of a task, without the GPU's, not compared with `instanceTypes`. @default 12 GiB: a g4dn.xlarge has 16 */
   readonly memorySize?: Size;
   /** GPUs of a task. More than one require `instanceTypes`. @default 1 */
   readonly gpuCount?: number;
@@ -80,14 +80,14 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       ...serviceProblems(settings, batching, maxStopSeconds),
       unknownAtSynth('vcpus', vcpus),
       unknownAtSynth('gpuCount', gpuCount),
-      outside('gpuCount', gpuCount, { min: 1, max: 16 }),
-      ...kernelProblems(instanceTypes, gpuMemory && gpuMemoryGiB),
+      outside('gpuCount', gpuCount, { min: 1, max: 8 }),
+      ...instanceProblems(instanceTypes, gpuMemory ? gpuMemoryGiB : 0, vcpus),
       ...networkProblems(options, 'tasks on Managed Instances'),
       outside('gpuMemory', gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
-      outside('vcpus', vcpus, { min: 1, max: 192 }),
+      outside('vcpus', vcpus, { min: 1, max: instanceTypes ? 192 : MOST_VCPUS }),
       outside('memorySize', memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
       gpuCount > 1 &&
-        (instanceTypes === undefined || instanceTypes.every((type) => ONE_GPU.test(type))) &&
+        (instanceTypes ?? ['']).every((type) => mostGpusOf(type) < gpuCount) &&
         `instanceTypes: expected one with ${gpuCount} GPUs, because a task has all of its GPUs from one instance, got ` +
           `${instanceTypes?.join(', ') ?? 'none, and those that are taken otherwise have one'}; name types with so many GPUs, such as ` +
           'g5.12xlarge with 4, or lower gpuCount',
@@ -95,8 +95,14 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
   };
 }
 
-/** Sizes with one GPU, in all families of `kernelProblems`. */
-const ONE_GPU = /\.(x|2x|4x|8x|16x)large$/;
+/** vCPUs of the largest instance with one GPU, such as g6.16xlarge. */
+const MOST_VCPUS = 64;
+
+/** Returns the GPUs that an instance type has at most, by its size, in all families of `instanceProblems`. */
+function mostGpusOf(type: string): number {
+  if (type === '' || /\.(x|2x|4x|8x|16x)large$/.test(type)) return 1;
+  return /^g.*\.(12|24)xlarge$/.test(type) ? 4 : 8;
+}
 
 const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
 

@@ -13,7 +13,7 @@ import {
 import { allow } from '../common/grants.ts';
 import { type Graph, together } from '../common/metrics.ts';
 import { exceeds, known, outside, type Problem } from '../common/problems.ts';
-import { type Batching, queueCount, type Wiring, warnOfMessagesInFlight } from './compute.ts';
+import { type Batching, queueCount, type Wiring } from './compute.ts';
 
 /** Limits on the invocations of a function, and on those of each of its mappings. The service has defaults. */
 export interface Concurrency {
@@ -64,12 +64,6 @@ export function feedFromQueues(target: IFunction, wiring: Wiring, concurrency: C
   };
   const [first, ...others] = wiring.requestQueues;
   const eventSourceMappings: Mappings = [feed(first), ...others.map(feed)];
-  warnOfMessagesInFlight(
-    target,
-    batching.batchSize,
-    invocationsOf({ ...concurrency, maximumConcurrency: maxConcurrency }),
-    'allow fewer invocations at a time',
-  );
   const graph: Graph = { title: 'Messages that the event source mapping…', left: eventCounts(eventSourceMappings) };
   return { eventSourceMappings, graph };
 }

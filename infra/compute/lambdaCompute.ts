@@ -63,6 +63,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       exceeds(provisionedConcurrency, options.reservedConcurrency) &&
         `provisionedConcurrency: expected at most reservedConcurrency, ${options.reservedConcurrency}, got ` +
           `${provisionedConcurrency}; lower it, or raise reservedConcurrency`,
+      outside('trafficRouting.percentage', stepsOf(trafficRouting).percentage, { min: 1, max: 99 }),
       routingProblem(trafficRouting),
       ...networkProblems(options, 'functions'),
     ],
@@ -107,7 +108,8 @@ function routingProblem(trafficRouting: TrafficRouting | undefined): Problem {
   const { interval, percentage } = stepsOf(trafficRouting);
   const token = unknownAtSynth('trafficRouting.percentage', percentage);
   if (token) return token;
-  const steps = trafficRouting instanceof TimeBasedLinearTrafficRouting ? Math.ceil(100 / percentage) - 1 : 1;
+  const isLinear = trafficRouting instanceof TimeBasedLinearTrafficRouting;
+  const steps = isLinear ? Math.ceil(100 / trafficRouting.percentage) - 1 : 1;
   const minutes = (minutesOf('trafficRouting.interval', interval) ?? 0) * steps;
   return (
     minutes < MIN_MINUTES &&
@@ -118,6 +120,6 @@ function routingProblem(trafficRouting: TrafficRouting | undefined): Problem {
 
 /** Returns the steps of a canary or a linear shift. All at once has none. */
 function stepsOf(trafficRouting: TrafficRouting = TrafficRouting.allAtOnce()) {
-  const { interval, percentage = 100 }: Partial<TimeBasedLinearTrafficRouting> = trafficRouting;
+  const { interval, percentage }: Partial<TimeBasedLinearTrafficRouting> = trafficRouting;
   return { interval, percentage };
 }

@@ -1,4 +1,4 @@
-import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { InstanceType } from 'aws-cdk-lib/aws-ec2';
 import { ManagedPolicy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
@@ -17,14 +17,14 @@ import { EPHEMERAL_STORAGE_MB } from '../../lambda/core/limits.ts';
 import { createLogGroup, resourceOf } from '../common/created.ts';
 import { acknowledge, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
 import { exceeds, oneOf, outside, unknownAtSynth } from '../common/problems.ts';
-import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
-import { kernelProblems } from '../image/containerImage.ts';
+import { gibibytesOf, MIB_PER_GIB, mebibytesOf, secondsOf } from '../common/units.ts';
+import { instanceProblems } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { concurrencyProblems, minVisibility } from './eventSource.ts';
-import { createPrivateNetwork, networkProblems } from './privateNetwork.ts';
+import { createPrivateNetwork, type InstanceNetwork, networkProblems } from './privateNetwork.ts';
 import { createLiveAlias, createScoringFunction, type FunctionResources, functionParts } from './scoringFunction.ts';
 
-export interface LambdaGpuOptions extends FunctionResources {
+export interface LambdaGpuOptions extends FunctionResources, InstanceNetwork {
   /** Minimum GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
   readonly gpuMemory?: Size;
   /**
@@ -49,14 +49,6 @@ export interface LambdaGpuOptions extends FunctionResources {
   readonly maximumEnvironments?: number;
   /** Allowed EC2 instance types. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
-  /**
-   * Network of the instances. It must reach SQS, CloudWatch Logs, the result stores, and EventBridge or SNS
-   * for `jobEvents`.
-   * @default a new network with endpoints of these services and no route to the internet
-   */
-  readonly vpc?: IVpc;
-  /** Subnets of `vpc`. @default its private ones */
-  readonly subnets?: SubnetSelection;
 }
 
 export interface GpuCompute extends FunctionCompute {
@@ -102,7 +94,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
       outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
       outside('timeout', timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
       oneOf('gpuMemory', gpuMemoryGiB, [3, 6, 12, 16, 24, 48]),
-      ...kernelProblems(instanceTypes, gpuMemoryGiB),
+      ...instanceProblems(instanceTypes, gpuMemoryGiB, Math.ceil(memoryMb / MIB_PER_GIB / GIB_PER_VCPU)),
       ...networkProblems(options, 'instances'),
       outside('memorySize', memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
       unknownAtSynth('minimumEnvironments', minimumEnvironments),

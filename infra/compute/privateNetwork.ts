@@ -18,8 +18,9 @@ import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
 import { createLogGroup, type Keeping } from '../common/created.ts';
+import { otherRegion } from '../common/given.ts';
 import { arnOfEvents } from '../common/grants.ts';
-import { type Problem, warn } from '../common/problems.ts';
+import { type Problem, refuse, warn } from '../common/problems.ts';
 import type { Wiring } from './compute.ts';
 
 export interface Network {
@@ -70,6 +71,18 @@ export function warnOfIsolation(
     `vpc: expected subnets with a way to ${service}, got isolated ones of ${vpc.node.path} without its endpoint; add that before, ` +
       'with vpc.addInterfaceEndpoint or vpc.addGatewayEndpoint, or take subnets with a NAT gateway',
   );
+}
+
+/** Network of tasks or instances. */
+export interface InstanceNetwork {
+  /**
+   * Network of the hosts. It must reach SQS, CloudWatch Logs, S3, result stores, and EventBridge or SNS for `jobEvents`;
+   * tasks also ECR, and ECS with Managed Instances.
+   * @default a new network with endpoints of these services and no route to the internet
+   */
+  readonly vpc?: IVpc;
+  /** Subnets of `vpc`. @default its private ones */
+  readonly subnets?: SubnetSelection;
 }
 
 /** Network of a function, which exists already. */
@@ -174,6 +187,7 @@ function addEndpoints(
   group.addIngressRule(hosts, HTTPS, 'hosts');
   const { XRAY, EVENTBRIDGE, SNS } = InterfaceVpcEndpointAwsService;
   const Events = events && ('eventBusArn' in events ? EVENTBRIDGE : SNS);
+  refuse([otherRegion(scope, 'jobEvents', events)]);
   const all = { ...ENDPOINTS, ...(tracing && { Xray: XRAY }), ...interfaces, ...(Events && { Events }) };
   const endpoints: IDependable[] = Object.entries(all).map(([id, service]) => {
     const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });

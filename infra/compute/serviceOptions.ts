@@ -1,4 +1,3 @@
-import type { IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { IRole } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Duration } from 'aws-cdk-lib/core';
@@ -7,9 +6,10 @@ import { SETTINGS } from '../../lambda/settings.ts';
 import { exceeds, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { secondsOf } from '../common/units.ts';
 import { type Batching, queueCount } from './compute.ts';
+import type { InstanceNetwork } from './privateNetwork.ts';
 
 /** Options of all services of workers. */
-export interface ServiceOptions {
+export interface ServiceOptions extends InstanceNetwork {
   /**
    * Role of the workers, which gets all permissions. ECS tasks must be allowed to assume it.
    * @default a new one with only the permissions for scoring
@@ -47,14 +47,6 @@ export interface ServiceOptions {
   readonly pipelineDepth?: number;
   /** True to run on spot capacity, which is cheaper and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
-  /**
-   * Network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3, the result stores, EventBridge or SNS for
-   * `jobEvents`, and ECS with Managed Instances.
-   * @default a new network with endpoints of these services and no route to the internet
-   */
-  readonly vpc?: IVpc;
-  /** Subnets of `vpc`. @default its private ones */
-  readonly subnets?: SubnetSelection;
 }
 
 /** Options as plain numbers, with defaults. */

@@ -40,15 +40,13 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Duration, Names, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { SETTINGS } from '../../lambda/settings.ts';
 import { createLogGroup, type Queues, warnOfKeyPolicy } from '../common/created.ts';
 import { hostRole } from '../common/given.ts';
 import { allow } from '../common/grants.ts';
 import { type AlarmCondition, AT_MOST, type Graph, PERIOD, scoringMetric, together } from '../common/metrics.ts';
 import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
-import { known } from '../common/problems.ts';
 import { MIB_PER_GIB } from '../common/units.ts';
-import { type Batching, type Compute, environmentOf, type Wiring, warnOfMessagesInFlight } from './compute.ts';
+import { type Batching, type Compute, environmentOf, type Wiring } from './compute.ts';
 import { createPrivateNetwork, type ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
 import { minWorkerVisibility, type ServiceSettings } from './serviceOptions.ts';
 
@@ -123,11 +121,6 @@ function createService(scope: Construct, settings: Settings, launch: Launch, wir
   // The capacity provider must be part of the cluster before the service exists, and until the service is deleted. A
   // new service starts a task immediately, which fetches its image through the endpoints.
   service.node.addDependency(cluster, ...network.endpoints);
-  // Each task gathers one batch while others are scored.
-  const batches = maximumTasks * (1 + (settings.pipelineDepth ?? SETTINGS.pipelineDepth.default));
-  const areKnown = known(maximumTasks) !== undefined && known(settings.pipelineDepth ?? 0) !== undefined;
-  const ofQueue = areKnown ? batches / batching.shards : undefined;
-  warnOfMessagesInFlight(service, batching.batchSize, ofQueue, 'lower maximumTasks');
   const { backlogPerTask = BATCHES_PER_TASK * batching.batchSize } = settings;
   if (eventSourceEnabled) scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
   return {
@@ -230,9 +223,10 @@ function createCluster(scope: Construct, vpc: IVpc, key: IKey | undefined, compa
   const onFargate = compatibility === Compatibility.FARGATE;
   const diskKey = onFargate ? key : undefined;
   // The CDK adds the statement only to the policy of its own keys.
-  if (diskKey !== undefined && diskKey.node.defaultChild === undefined) {
+  if (diskKey !== undefined) {
     warnOfKeyPolicy(
       scope,
+      diskKey,
       'diskKeyPolicy',
       'Fargate may encrypt disks with',
       'https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html',

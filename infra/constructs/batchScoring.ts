@@ -87,11 +87,13 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const channels = new Channels(this, plan);
       const { allQueues: requestQueues } = channels;
       const environment = { ...props.environment, ...hostEnvironment(plan, channels.settings) };
-      const image = createImage(this, plan);
+      this.image = createImage(this, plan);
       // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
       const computeScope = new Construct(this, `Compute-${form.kind}`);
-      const wiring = { ...plan, image, environment, requestQueues };
+      const wiring = { ...plan, image: this.image, environment, requestQueues };
       const compute = form.create(computeScope, wiring);
+      this.compute = compute;
+      this.grantPrincipal = compute.grantPrincipal;
       channels.grantScoring(compute);
       props.encryptionKey?.grantDecrypt(compute);
       acknowledgeKeyActions(computeScope);
@@ -103,6 +105,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
 
       const subject = { ...plan, ...channels, compute, jobs: this.jobs };
       const alarms = createAlarms(new Construct(this, 'Alarms'), subject);
+      this.alarms = alarms.byName;
       compute.shiftInSteps?.(alarms.ofVersions);
       // The CDK adds one function of each kind to a stack. Functions that were there before belong to the app.
       const added = Stack.of(this).node.children.filter((child) => !before.includes(child));
@@ -112,21 +115,17 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       warnOfPlan(this, plan, channels);
 
       const stores: Resources = Object.assign({}, ...channels.stores.map(({ resources }) => resources));
-      [this.requestQueue] = channels.requestQueues;
-      this.requestQueues = channels.requestQueues;
-      this.urgentQueue = channels.urgentQueue;
-      this.deadLetterQueue = channels.deadLetterQueue;
       this.resultQueue = stores.resultQueue;
       this.clientQueues = stores.clientQueues ?? {};
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
+      [this.requestQueue] = channels.requestQueues;
+      this.requestQueues = channels.requestQueues;
+      this.urgentQueue = channels.urgentQueue;
+      this.deadLetterQueue = channels.deadLetterQueue;
       this.payloadBucket = channels.payloadBucket;
       this.captureBucket = channels.captureBucket;
-      this.image = image;
-      this.compute = compute;
-      this.grantPrincipal = compute.grantPrincipal;
       this.serviceName = plan.serviceName;
-      this.alarms = alarms.byName;
       this.clientOptions = { ...channels.clientOptions, ...this.jobs?.clientOptions };
       this.#channels = channels;
     } catch (error) {

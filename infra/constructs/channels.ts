@@ -39,41 +39,36 @@ export class Channels {
             urgentQueue: undefined,
             deadLetterQueue: deadLettersOf(requestQueue),
           };
-    const stores = plan.stores
-      .filter(({ name }) => results.includes(name))
-      .map((store) => store.create(scope, { ...plan, keyPrefix }));
-    const payloadBucket = props.payloadBucket ?? createBucket(scope, 'PayloadBucket', plan, plan.payloadExpiryDays);
-    const payloadPrefix = props.payloadBucket === undefined ? '' : keyPrefix;
-    const captureBucket = capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', plan, capture.expiryDays));
-    const capturePrefix = capture?.bucket === undefined ? '' : keyPrefix;
-    const urls = requestQueues.map(({ queueUrl }) => queueUrl).join(',');
     this.requestQueues = requestQueues;
     this.urgentQueue = urgentQueue;
     this.allQueues = urgentQueue === undefined ? requestQueues : [...requestQueues, urgentQueue];
     this.deadLetterQueue = deadLetterQueue;
-    this.stores = stores;
-    this.payloadBucket = payloadBucket;
-    this.captureBucket = captureBucket;
-    this.#payloadPrefix = payloadPrefix;
-    this.#capturePrefix = capturePrefix;
+    this.stores = plan.stores
+      .filter(({ name }) => results.includes(name))
+      .map((store) => store.create(scope, { ...plan, keyPrefix }));
+    this.payloadBucket = props.payloadBucket ?? createBucket(scope, 'PayloadBucket', plan, plan.payloadExpiryDays);
+    this.#payloadPrefix = props.payloadBucket === undefined ? '' : keyPrefix;
+    this.captureBucket = capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', plan, capture.expiryDays));
+    this.#capturePrefix = capture?.bucket === undefined ? '' : keyPrefix;
+    const requestQueueUrl = requestQueues.map(({ queueUrl }) => queueUrl).join(',');
     this.clientOptions = {
-      requestQueueUrl: urls,
+      requestQueueUrl,
       ...(urgentQueue !== undefined && { urgentQueueUrl: urgentQueue.queueUrl }),
       ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
-      ...Object.assign({}, ...stores.map(({ clientOptions }) => clientOptions)),
-      payloadBucket: payloadBucket.bucketName,
-      ...(payloadPrefix !== '' && { payloadPrefix }),
+      ...Object.assign({}, ...this.stores.map(({ clientOptions }) => clientOptions)),
+      payloadBucket: this.payloadBucket.bucketName,
+      ...(this.#payloadPrefix !== '' && { payloadPrefix: this.#payloadPrefix }),
       region: Stack.of(scope).region,
     };
     this.settings = {
       ...this.clientOptions,
-      ...Object.assign({}, ...stores.map(({ settings }) => settings)),
-      requestQueueUrls: urls,
+      ...Object.assign({}, ...this.stores.map(({ settings }) => settings)),
+      requestQueueUrls: requestQueueUrl,
       results: results.join(','),
       maxReceiveCount: deadLetterQueue && plan.maxReceiveCount,
       capturePercent: capture?.percent,
-      captureBucket: captureBucket?.bucketName,
-      capturePrefix: capturePrefix || undefined,
+      captureBucket: this.captureBucket?.bucketName,
+      capturePrefix: this.#capturePrefix || undefined,
     };
   }
 

@@ -1,8 +1,15 @@
 import type { Construct } from 'constructs';
-import { mappingProblems, SHARDS } from '../../lambda/core/limits.ts';
+import { LOG_LEVELS, mappingProblems, SHARDS } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
-import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS, type SettingName, STORES } from '../../lambda/settings.ts';
-import { EXPIRY_DAYS } from '../common/created.ts';
+import {
+  CONFIG_PREFIX,
+  RUNTIME_TELEMETRY_OFF,
+  SETTINGS,
+  type Setting,
+  type SettingName,
+  STORES,
+} from '../../lambda/settings.ts';
+import { EXPIRY_DAYS, warnOfKeyPolicy } from '../common/created.ts';
 import {
   deadLettersOf,
   type Existing,
@@ -14,7 +21,7 @@ import {
   unknownKey,
 } from '../common/given.ts';
 import { modelProblems } from '../common/models.ts';
-import { differ, exceeds, known, onlyWithNew, outside, type Problem, refuse, warn } from '../common/problems.ts';
+import { differ, exceeds, known, oneOf, onlyWithNew, outside, type Problem, refuse, warn } from '../common/problems.ts';
 import { queueCount } from '../compute/compute.ts';
 import { hasGpu } from '../image/stageImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
@@ -46,15 +53,20 @@ const RETENTION_SECONDS = { min: 60, max: 1_209_600 };
 
 function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: DeploymentPlan): Problem[] {
   const ofTuning = Object.entries(tuning).map(([name, value]) => {
-    const setting = SETTINGS[name as SettingName];
+    const setting: Setting | undefined = SETTINGS[name as SettingName];
+    if (setting === undefined)
+      return `tuning.${name}: expected a prop of Tuning, got a name that it does not have; correct it`;
     const [prop, unit] = TUNING_AMOUNTS[name as SettingName] ?? [name];
-    return typeof value === 'number' && 'min' in setting && outside(`tuning.${prop}`, value, setting, unit);
+    const { min, max } = setting;
+    if (typeof value !== 'number' || min === undefined || max === undefined) return undefined;
+    return outside(`tuning.${prop}`, value, { min, max }, unit);
   });
   const { min, max, expected } = SETTINGS.capturePercent;
   const percent = known(capture?.percent) ?? min;
   return [
     outside('latencyTarget', plan.latencyTargetSeconds, { ...RETENTION_SECONDS, min: 1 }, 'seconds'),
     outside('queueProps.retentionPeriod', plan.retentionSeconds, RETENTION_SECONDS, 'seconds'),
+    oneOf('logLevel', plan.logLevel, LOG_LEVELS),
     outside('maxReceiveCount', plan.maxReceiveCount, { min: 3, max: 1000 }),
     outside('alarmThresholds.retriedPercent', alarmThresholds.retriedPercent, PERCENT),
     outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
@@ -66,10 +78,12 @@ function rangeProblems({ alarmThresholds, capture, tuning, ...plan }: Deployment
   ];
 }
 
+/** Names of environment variables that Lambda takes. */
+const VARIABLE = /^[A-Za-z]\w+$/;
 const GPU_PROVIDERS = /\b(cuda|tensorrt)\b/;
 
 function joinedProblems(plan: DeploymentPlan): Problem[] {
-  const { environment = {} } = plan.props;
+  const { environment = {}, alarmActions = [] } = plan.props;
   const { batching, compute, results, stores, latencyTargetSeconds, tuning } = plan;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -78,6 +92,7 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
   const ours = Object.keys(environment).filter(
     (name) => name.startsWith(CONFIG_PREFIX) || name === RUNTIME_TELEMETRY_OFF,
   );
+  const wrong = Object.keys(environment).find((name) => !VARIABLE.test(name));
   return [
     latencyTargetSeconds <= windowSeconds &&
       `latencyTarget: expected more than the window of ${windowSeconds} seconds, got ${latencyTargetSeconds}; ` +
@@ -108,6 +123,11 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
     ours.length > 0 &&
       'environment: expected no name that the construct sets itself, ' +
         `got ${ours.join(', ')}; set it with tuning or another prop`,
+    compute.feed !== 'worker' &&
+      wrong !== undefined &&
+      `environment: expected names of two or more letters, digits and _ that begin with a letter, got ${wrong}; rename it`,
+    alarmActions.some((action) => typeof action.bind !== 'function') &&
+      'alarmActions: expected actions, got something else; wrap a topic, such as new SnsAction(topic)',
   ];
 }
 
@@ -268,7 +288,11 @@ function existingOf({ props, capture, jobs, stores }: DeploymentPlan): Given[] {
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
 function placeProblems(scope: Construct, plan: DeploymentPlan): Problem[] {
+  const keyId = known(plan.encryptionKey?.keyId);
   return [
+    keyId?.startsWith('alias/') &&
+      `encryptionKey: expected a key, got the imported ${keyId}, to which the CDK may grant nothing; import its key with ` +
+        'Key.fromKeyArn or Key.fromLookup',
     ...existingOf(plan).flatMap(({ name, resource, ownAccount }) => [
       otherRegion(scope, name, resource),
       ownAccount && otherAccount(scope, name, resource, ownAccount),
@@ -288,6 +312,15 @@ export function warnOfPlan(scope: Construct, plan: DeploymentPlan, channels: Cha
   for (const { name, resource } of [{ name: 'encryptionKey', resource: plan.encryptionKey }, ...existing]) {
     warn(scope, 'otherAccount', otherAccount(scope, name, resource, because, askOwner), { resource: name });
   }
+  if (plan.encryptionKey !== undefined) {
+    warnOfKeyPolicy(
+      scope,
+      plan.encryptionKey,
+      'logKeyPolicy',
+      'CloudWatch Logs may use',
+      'https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html',
+    );
+  }
   for (const { name, resource } of existing) warn(scope, 'unknownKey', unknownKey(name, resource), { resource: name });
 }
 
@@ -299,7 +332,8 @@ export function warnOfPlan(scope: Construct, plan: DeploymentPlan, channels: Cha
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
  */
 function warnOfQueue(scope: Construct, plan: DeploymentPlan, { deadLetterQueue }: Channels): void {
-  const { compute, batching, visibilityTimeoutSeconds, maxReceiveCount } = plan;
+  const { compute, batching, visibilityTimeoutSeconds, maxReceiveCount, retentionSeconds } = plan;
+  const deadSeconds = secondsOfQueue(deadLetterQueue, 'messageRetentionPeriod');
   const { seconds, sum } = compute.minVisibility(batching);
   const visibility =
     visibilityTimeoutSeconds < seconds &&
@@ -311,6 +345,12 @@ function warnOfQueue(scope: Construct, plan: DeploymentPlan, { deadLetterQueue }
     deadLetterQueue === undefined &&
     'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
       `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`;
+  const goesEarly =
+    !batching.fifo &&
+    exceeds(retentionSeconds, deadSeconds) &&
+    `requestQueue.deadLetterQueue: expected it to keep messages for at least ${retentionSeconds} seconds, as the request queue ` +
+      `does, because SQS counts from the first send, got ${deadSeconds}; raise its retentionPeriod`;
   warn(scope, 'visibility', visibility);
+  warn(scope, 'deadLettersExpire', goesEarly);
   warn(scope, 'noDeadLetters', noDeadLetters);
 }

@@ -26,6 +26,9 @@ export function makePlan(scope: Construct, props: BatchScoringProps<Compute>, co
   refuse([
     unknownAtSynth('shards', props.shards),
     unknownAtSynth('results', results, ...results),
+    !Array.isArray(results) && `results: expected an array of stores, got ${results}; write ['${results}']`,
+    typeof compute.create !== 'function' &&
+      `compute: expected what a call such as lambdaCompute() returns, got a ${typeof compute}; call it`,
     existing && incompleteQueue(existing),
   ]);
   const fifo = existing?.queue.fifo ?? props.fifo ?? false;

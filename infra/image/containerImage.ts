@@ -4,7 +4,7 @@ import { DockerImageAsset, type DockerImageAssetOptions, Platform } from 'aws-cd
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { known, oneOf, type Problem, refuse, refusing, unknownAtSynth } from '../common/problems.ts';
+import { exceeds, known, oneOf, type Problem, refuse, refusing, unknownAtSynth } from '../common/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
 import { hasGpu, type ImageOptions, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
@@ -100,15 +100,23 @@ const P_GIB = { p4d: 40, p4de: 80, p5: 80, p5e: 141, p5en: 141 };
 const GPU_GIB: Readonly<Record<string, number>> = { ...G_GIB, ...P_GIB };
 
 /**
- * Returns problems with instance types that have no GPU, or one that ONNX Runtime cannot use, or all too little memory.
+ * Returns problems with instance types that have no GPU, or one that ONNX Runtime cannot use, or that all are too small.
  *
  * @param leastGiB least memory of a GPU
+ * @param leastVcpus vCPUs of a task or an environment
  */
-export function kernelProblems(instanceTypes: readonly string[] = [], leastGiB = 0): Problem[] {
+export function instanceProblems(
+  instanceTypes: readonly string[] | undefined,
+  leastGiB: number,
+  leastVcpus: number,
+): Problem[] {
+  if (instanceTypes === undefined) return [];
   const gibOf = (type: string) => (known(type) ? GPU_GIB[type.split('.', 1).join()] : Number.POSITIVE_INFINITY);
   const [wrong] = instanceTypes.filter((type) => gibOf(type) === undefined);
   const largest = Math.max(...instanceTypes.map((type) => gibOf(type) ?? Number.POSITIVE_INFINITY));
+  const most = Math.max(...instanceTypes.map(vcpusOf));
   return [
+    instanceTypes.length === 0 && 'instanceTypes: expected one or more, got none; name some, or leave it out',
     wrong !== undefined &&
       `instanceTypes: expected families whose GPU the CUDA kernels of ONNX Runtime run on, ${Object.keys(GPU_GIB).join(', ')}, ` +
         `got ${wrong}; take one of those`,
@@ -116,5 +124,15 @@ export function kernelProblems(instanceTypes: readonly string[] = [], leastGiB =
       largest < leastGiB &&
       `instanceTypes: expected one whose GPU has gpuMemory, ${leastGiB} GiB, got at most ${largest} GiB with ` +
         `${instanceTypes.join(', ')}; name larger ones or lower gpuMemory`,
+    instanceTypes.length > 0 &&
+      exceeds(leastVcpus, most) &&
+      `instanceTypes: expected one with ${leastVcpus} vCPUs, got at most ${most} with ${instanceTypes.join(', ')}; name larger ` +
+        'ones, or lower vcpus of a task, memorySize of a function',
   ];
+}
+
+/** Returns the vCPUs of an instance type by its size: four for each `xlarge`. Infinity for others, such as `g6.*`. */
+function vcpusOf(type: string): number {
+  const [, times] = /\.(\d*)xlarge$/.exec(type) ?? [];
+  return times === undefined ? Number.POSITIVE_INFINITY : 4 * Number(times || 1);
 }

@@ -3,11 +3,20 @@ import { Duration, Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
-import { Role } from 'aws-cdk-lib/aws-iam';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { type BatchScoringProps, ecsCompute, lambdaCompute } from '../../infra/index.ts';
+import {
+  BatchScoring,
+  type BatchScoringProps,
+  type Compute,
+  type ComputeForm,
+  ecsCompute,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
 import { createApp, createScoring, templateOf } from '../helpers/stacks.ts';
 import { rightsOf, roleIn } from './policies.ts';
 
@@ -133,4 +142,46 @@ describe('of another stack of the app', () => {
     });
     expect(rightsOf(scoring, 'JobsScoreRole', 's3').join()).toContain('s3:GetObject');
   });
+});
+
+it('a topic in another region is refused where the new network has no way to it', () => {
+  const refusalWith = (compute: ComputeForm) => {
+    const stack = new Stack(createApp(), 'Test', { env: HERE });
+    const jobEvents = Topic.fromTopicArn(stack, 'Told', `arn:aws:sns:us-east-1:${HERE.account}:told`);
+    return () => createScoring<Compute>({ jobEvents, compute }, stack);
+  };
+  const said = 'jobEvents: expected one in the region of the stack, eu-central-1';
+  for (const compute of [ecsCompute(), lambdaGpuCompute()]) expect(refusalWith(compute)).toThrow(said);
+  expect(refusalWith(lambdaCompute())).not.toThrow();
+});
+
+it('a key lets the logs of its own partition use it', () => {
+  const stack = new Stack(createApp(), 'Test', { env: { ...HERE, region: 'cn-north-1' } });
+  const template = templateOf(createScoring({ encryptionKey: new Key(stack, 'Key') }, stack));
+  template.hasResourceProperties('AWS::KMS::Key', {
+    KeyPolicy: {
+      Statement: Match.arrayWith([
+        Match.objectLike({
+          Sid: 'LogGroups',
+          Principal: { Service: { 'Fn::Join': ['', ['logs.cn-north-1.', { Ref: 'AWS::URLSuffix' }]] } },
+        }),
+      ]),
+    },
+  });
+});
+
+it('stacks of two accounts refer to each other: to a queue, a bucket and a role', () => {
+  const app = createApp({ context: { '@aws-cdk/core:defaultCrossStackReferences': 'weak' } });
+  const other = new Stack(app, 'Other', { env: { ...HERE, account: '210987654321' } });
+  const stack = new Stack(app, 'Test', { env: HERE });
+  const payloadBucket = new Bucket(other, 'Payloads', { bucketName: 'payloads-of-others' });
+  const producer = new Role(other, 'Producer', {
+    roleName: 'producer',
+    assumedBy: new ServicePrincipal('ec2.amazonaws.com'),
+  });
+  const first = createScoring({ payloadBucket }, stack);
+  first.grantSubmit(producer);
+  const own = new BatchScoring(stack, 'Own', { image: first.image });
+  own.grantSubmit(producer);
+  expect(() => app.synth()).not.toThrow();
 });

@@ -4,6 +4,7 @@ import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import { AttributeType, Table, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { FileSystem } from 'aws-cdk-lib/aws-efs';
+import { Alias } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, Queue, type QueueProps } from 'aws-cdk-lib/aws-sqs';
@@ -31,6 +32,8 @@ const on = (options: LambdaOptions): Props => ({ compute: lambdaCompute(options)
 const onGpu = (options: LambdaGpuOptions): Props => ({ compute: lambdaGpuCompute(options) });
 const onFargate = (options: EcsOptions, props: Props = {}): Props => ({ ...props, compute: ecsCompute(options) });
 const onEcsGpu = (options: EcsGpuOptions): Props => ({ compute: ecsGpuCompute(options) });
+/** Props as an app without types may have them. */
+const loose = (props: object): Props => props as Props;
 const withJobs = (jobs: JobOptions): Props => ({ jobs });
 const canary = (percentage: number, interval: number): Props =>
   on({ trafficRouting: TrafficRouting.timeBasedCanary({ percentage, interval: minutes(interval) }) });
@@ -135,6 +138,8 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       on({ trafficRouting: TrafficRouting.allAtOnce() }),
       'got 0; raise it, or leave trafficRouting out for all at once',
     ],
+    [canary(0, 15), 'trafficRouting.percentage: expected a whole number from 1 to 99, got 0'],
+    [canary(100, 15), 'trafficRouting.percentage: expected a whole number from 1 to 99, got 100'],
     [canary(10, 9), 'trafficRouting.interval: expected at least 10 minutes from the first step to the last'],
     [linear(25, 3), 'two periods of the alarms that undo a deployment, got 9; raise it'],
   ],
@@ -184,7 +189,18 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       onEcsGpu({ gpuMemory: gibibytes(48), instanceTypes: ['g4dn.xlarge', 'g6.xlarge'] }),
       'instanceTypes: expected one whose GPU has gpuMemory, 48 GiB, got at most 24 GiB with g4dn.xlarge, g6.xlarge; name',
     ],
+    [
+      onEcsGpu({ vcpus: 64, instanceTypes: ['g5.xlarge', 'g6.2xlarge'] }),
+      'instanceTypes: expected one with 64 vCPUs, got at most 8 with g5.xlarge, g6.2xlarge; name larger ones, or lower vcpus',
+    ],
+    [onEcsGpu({ vcpus: 65 }), 'vcpus: expected a whole number from 1 to 64, got 65'],
+    [
+      onGpu({ memorySize: gibibytes(32), instanceTypes: ['g4dn.xlarge'] }),
+      'instanceTypes: expected one with 8 vCPUs, got at most 4 with g4dn.xlarge',
+    ],
+    [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected one or more, got none; name some, or leave it out'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected one with 2 GPUs'],
+    [onEcsGpu({ gpuCount: 8, instanceTypes: ['g5.12xlarge'] }), 'instanceTypes: expected one with 8 GPUs'],
     [onEcsGpu({ gpuCount: 4, instanceTypes: ['g5.xlarge', 'g6.16xlarge'] }), 'instanceTypes: expected one with 4 GPUs'],
   ],
   'a network that exists already': [
@@ -196,7 +212,33 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onFargate({ subnets: publicSubnets }), 'subnets: expected vpc with it, got none'],
     [withJobs({ securityGroups: [] }), 'jobs.securityGroups: expected jobs.vpc with it, got none'],
   ],
+  // As in an app that no compiler has checked, such as one that Node runs.
+  'a value of another type': [
+    [
+      loose({ window: 5 }),
+      'window: expected an amount with a unit, such as Duration.seconds(5) or Size.mebibytes(512), got 5',
+    ],
+    [
+      loose({ compute: lambdaCompute }),
+      'compute: expected what a call such as lambdaCompute() returns, got a function; call it',
+    ],
+    [loose({ compute: 'ecs' }), 'compute: expected what a call such as lambdaCompute() returns, got a string; call it'],
+    [loose({ results: 'queue' }), "results: expected an array of stores, got queue; write ['queue']"],
+    [
+      loose({ tuning: { maxBatchRow: 9 } }),
+      'tuning.maxBatchRow: expected a prop of Tuning, got a name that it does not have',
+    ],
+    [
+      loose({ alarmActions: [{ topicArn: 'arn' }] }),
+      'alarmActions: expected actions, got something else; wrap a topic',
+    ],
+    [loose({ logLevel: 'verbose' }), 'logLevel: expected one of debug, info, warn, error, got verbose'],
+  ],
   'what is stored': [
+    [
+      { encryptionKey: Alias.fromAliasName(stack, 'Alias', 'alias/mine') },
+      'encryptionKey: expected a key, got the imported alias/mine, to which the CDK may grant nothing; import its key with',
+    ],
     [{ resultsPerMessage: 10_000, results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
     [
       { clientQueues: Array.from({ length: 10 }, (_, index) => `web${index}`) },
@@ -238,6 +280,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [
       { environment: { KEYS: 'k'.repeat(4096) } },
       'environment: expected names and values of at most 4096 bytes, with those that the construct sets, got ',
+    ],
+    [
+      { environment: { 'my-var': 'x' } },
+      'environment: expected names of two or more letters, digits and _ that begin with a letter, got my-var',
     ],
     [{ tuning: { maxPayloadSize: Size.bytes(0) } }, 'tuning.maxPayloadSize: expected'],
     [onFargate({}, { tuning: { providers: 'cuda' } }), 'expected none that needs a GPU, because compute ecs'],

@@ -55,6 +55,12 @@ describe('an imported key', () => {
     ]);
   });
 
+  it('is warned of once if several log groups use it', () => {
+    const stack = createStack();
+    const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+    expect(warningsWith({ encryptionKey, jobs: {} }, stack)).toHaveLength(1);
+  });
+
   it('is warned of where Fargate needs it for disks', () => {
     const withKey = (compute: Props['compute']) => {
       const stack = createStack();
@@ -197,6 +203,20 @@ describe('an existing request queue', () => {
   });
 
   it.each([
+    ['standard', {}, 1],
+    ['FIFO, where their days begin anew', { fifo: true }, 0],
+  ])('is warned of where its dead letters expire before they can be read: %s', (_, kind, count) => {
+    const stack = createStack();
+    const dead = new Queue(stack, 'Dead', { ...kind, retentionPeriod: Duration.days(1) });
+    const deadLetterQueue = { queue: dead, maxReceiveCount: 5 };
+    const queue = new Queue(stack, 'Orders', { ...kind, visibilityTimeout, deadLetterQueue });
+    const said =
+      'requestQueue.deadLetterQueue: expected it to keep messages for at least 345600 seconds, as the request queue does, ' +
+      'because SQS counts from the first send, got 86400; raise its retentionPeriod';
+    expect(warningsWith({ requestQueue: { queue, visibilityTimeout } }, stack)).toEqual(Array(count).fill(said));
+  });
+
+  it.each([
     ['of the app', (stack: Stack) => new Queue(stack, 'Orders', { visibilityTimeout })],
     [
       'imported',
@@ -219,43 +239,4 @@ it('warnings of one ID may be acknowledged for one of several existing things', 
   const where = { resource: 'payloadBucket' };
   Validations.of(scoring).acknowledge({ id: 'batchscore:unknownKey', reason: 'It has no key of its own', where });
   expect(warningsOf(scoring)).toEqual([expect.stringMatching(/^requestQueue: /)]);
-});
-
-const pipelined = (maximumTasks: number) => ecsCompute({ maximumTasks, pipelineDepth: 1 });
-
-describe('messages in flight beyond the quota of a queue', () => {
-  it.each<[string, Props, string]>([
-    [
-      'of full batches as many as each mapping starts',
-      { batchSize: 1201, shards: 2, compute: lambdaCompute({ maximumConcurrency: 100 }) },
-      '1201 × 100 batches = 120100; lower batchSize, allow fewer invocations at a time, or raise shards',
-    ],
-    [
-      'of the invocations of pollers, on a FIFO queue too',
-      { fifo: true, compute: lambdaCompute({ maximumPollers: 1201 }) },
-      '10 × 12010 batches = 120100',
-    ],
-    ['of default pollers', { compute: lambdaCompute({ minimumPollers: 2 }) }, '100 × 2000 batches = 200000'],
-    [
-      'of the invocations that are reserved',
-      { batchSize: 241, compute: lambdaCompute({ reservedConcurrency: 500 }) },
-      '241 × 500 batches = 120500',
-    ],
-    [
-      'of all tasks',
-      { batchSize: 10_000, compute: pipelined(7) },
-      '10000 × 14 batches = 140000; lower batchSize, lower maximumTasks, or raise shards',
-    ],
-  ])('are warned of, with the arithmetic: %s', (_, props, arithmetic) => {
-    const limit = 'expected at most 120000 messages in flight from one queue, which is what SQS hands out, got';
-    expect(warningsWith(props)).toEqual([expect.stringContaining(`batchSize: ${limit} ${arithmetic}`)]);
-  });
-
-  it.each<[string, Props]>([
-    ['what the mapping starts', { batchSize: 1200, compute: lambdaCompute({ maximumConcurrency: 100 }) }],
-    ['what all tasks hold', { batchSize: 10_000, compute: pipelined(5) }],
-    ['what all tasks hold of two shards', { batchSize: 10_000, shards: 2, compute: pipelined(7) }],
-  ])('are not warned of where they are within it: %s', (_, props) => {
-    expect(warningsWith(props)).toEqual([]);
-  });
 });
