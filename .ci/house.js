@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
 
 /** Most of each that are allowed: lower them when you can, never raise them. */
-const ALLOWED = { corridors: 1, scraps: 2, 'file names used twice': 4 };
+const ALLOWED = { corridors: 1, scraps: 1, 'file names used twice': 4 };
 
 /** From the bottom up: a file imports nothing of what stands above or beside its own. Folders, or single files. */
 const LAYERS = [

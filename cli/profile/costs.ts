@@ -15,13 +15,16 @@ export const HOST_COSTS = { messageMs: 0.066, requestMs: 0.018, roundTripMs: 20 
 /**
  * Public prices on arm64 in US dollars.
  *
- * @see https://aws.amazon.com/lambda/pricing/ and https://aws.amazon.com/sqs/pricing/
+ * @see https://aws.amazon.com/lambda/pricing/, https://aws.amazon.com/fargate/pricing/ and
+ * https://aws.amazon.com/sqs/pricing/
  */
 export const PRICES = {
   date: '2026-11',
   region: 'us-east-1',
   lambdaGbSecond: 1.33334e-5,
   lambdaMillionRequests: 0.2,
+  fargateVcpuHour: 0.03238,
+  fargateGbHour: 0.00356,
   sqsMillionRequests: 0.4,
 };
 
@@ -175,6 +178,32 @@ export function lambdaDollars(
   const calls = (course.invocations * prices.lambdaMillionRequests + requests * prices.sqsMillionRequests) / MILLION;
   const idle = (emptyReceivesPerSecond(bill) * prices.sqsMillionRequests) / rowsPerSecond(bill);
   return ((compute + calls) * MILLION) / (course.messages * requestsPerMessage) + idle;
+}
+
+/** Task of a worker on Fargate, and the share of its time that it may be busy. */
+export const TASK = { vcpus: 1, gb: 2, busyShare: 0.8 } as const;
+
+/** Returns the number of tasks for the traffic, and their US dollars per million rows. @param length of the rows */
+export function workersFor(
+  table: readonly RunCost[],
+  length: number,
+  bill: Pick<Bill, 'messages' | 'messagesPerSecond'>,
+  prices = PRICES,
+) {
+  const { requestsPerMessage, messageBytes, resultBytes } = bill.messages;
+  const { rowsPerRun, msOf } = runTimes(table, TASK.vcpus, length);
+  const hostMs = HOST_COSTS.requestMs + HOST_COSTS.messageMs / requestsPerMessage;
+  const busy = (rowsPerSecond(bill) * (msOf(rowsPerRun) / rowsPerRun + hostMs)) / 1000;
+  const tasks = Math.max(1, Math.ceil(busy / TASK.busyShare));
+  const hourly = tasks * (TASK.vcpus * prices.fargateVcpuHour + TASK.gb * prices.fargateGbHour);
+  // Requests and results are each sent, received and deleted.
+  const bytes = [messageBytes, resultBytes];
+  const requests = bytes.reduce(
+    (sum, size) => sum + 2 * billedPerMessage(MESSAGES_PER_CALL, size) + 1 / MESSAGES_PER_CALL,
+    0,
+  );
+  const perMillion = (hourly / 3_600 / rowsPerSecond(bill)) * MILLION;
+  return { tasks, dollarsPerMillionRows: perMillion + (requests * prices.sqsMillionRequests) / requestsPerMessage };
 }
 
 export function rowsPerSecond({ messagesPerSecond, messages }: Pick<Bill, 'messagesPerSecond' | 'messages'>): number {

@@ -4,7 +4,17 @@ import { count, dollars, duration, durationOver, figure, percent } from '../form
 import type { Chart, ReportPage, TableShown } from '../page/wire.ts';
 import { inColumns } from '../terminal.ts';
 import { type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
-import { gatheringMs, HOST_COSTS, kneeOf, PRICES, rowsPerSecond, SECONDS_A_MONTH, vcpusOf } from './costs.ts';
+import {
+  gatheringMs,
+  HOST_COSTS,
+  kneeOf,
+  PRICES,
+  rowsPerSecond,
+  SECONDS_A_MONTH,
+  TASK,
+  vcpusOf,
+  workersFor,
+} from './costs.ts';
 import type { Measurement } from './measure/measureModel.ts';
 
 /** Complete findings of the command. The printed text, `profile.json` and the page show parts of them. */
@@ -18,6 +28,7 @@ export function createReport(measured: Measurement, question: SettingsQuestion) 
     question,
     answer,
     recommendation: recommendationOf(answer, question.budgetMs),
+    workers: workersFor(question.table, question.length, question),
   };
 }
 
@@ -62,9 +73,9 @@ function recommendationOf({ chosen, reason }: SettingsAnswer, budgetMs: number) 
 }
 
 /** Returns the output of `--json`. */
-export function printedOf({ measured, knee, recommendation, answer }: ProfileReport) {
+export function printedOf({ measured, knee, recommendation, answer, workers }: ProfileReport) {
   const { path: _, requestBytes: __, ...printed } = measured;
-  return { ...printed, knee, recommendation, candidates: answer.candidates };
+  return { ...printed, knee, recommendation, candidates: answer.candidates, workers };
 }
 
 const RECOMMENDED = 'Recommended props, for infra/app.ts';
@@ -170,13 +181,16 @@ function describeQuestion({ question, answer }: ProfileReport): string {
 }
 
 /** Returns the sentences that apply to all figures. */
-function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileReport): string[] {
+function notesOf({ measured, question, recommendation: { memoryMb }, workers }: ProfileReport): string[] {
   const { messages } = question;
   const { messageMs, requestMs, roundTripMs } = HOST_COSTS;
   const here = arch() === 'arm64' ? 'arm64' : 'x86_64';
   const elsewhere = here === 'arm64' ? '' : ', also on arm64, where nothing was measured';
   const startSeconds = startMs(measured.coldStart) / 1000 / Math.min(1, vcpusOf(memoryMb));
+  const perMillion = workers.dollarsPerMillionRows;
+  const aMonth = (perMillion * rowsPerSecond(question) * SECONDS_A_MONTH) / 1e6;
   return [
+    `Workers on ECS instead: ${plural(workers.tasks, 'task')} of ${TASK.vcpus} vCPU and ${TASK.gb} GiB, ${dollars(perMillion)} a million rows, ${dollars(aMonth)} a month.`,
     `Runs were timed on this machine (${here}); a function's share of a vCPU is taken to be as fast${elsewhere}.`,
     `A new environment also starts, about ${duration(1000 * startSeconds)} with ${memoryMb} MB, and longer if its image is not cached. Its first messages wait for that; no age above includes it.`,
     'Peak memory is that of a process with the model alone. A function also holds its clients and its event.',

@@ -2,7 +2,7 @@ import type { Model } from '../core/model.ts';
 import { axisInModel, shapeInModel } from '../core/model.ts';
 import { DATATYPES, type Tensor } from '../core/tensor.ts';
 import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './graph.ts';
-import { refuseByBatch, ruleOf } from './operatorRules.ts';
+import { refuseByBatch, ruleOf } from './rules/families.ts';
 import type { Step } from './rules/step.ts';
 import {
   constantOf,

@@ -13,8 +13,17 @@ import {
 import { basename, dirname, relative } from 'node:path';
 import { hasCode } from '../core/failure.ts';
 import { EXTERNAL, externalFilesOf } from './modelFile.ts';
-import { createReader, type Field, fieldsOf, type Read } from './protobuf.ts';
-import { copyOf, isAt, lengthDelimited, rewrite, varint } from './protobufCopy.ts';
+import {
+  copyOf,
+  createReader,
+  type Field,
+  fieldsOf,
+  isAt,
+  lengthDelimited,
+  type Read,
+  rewrite,
+  varint,
+} from './protobuf.ts';
 
 /*
  * Separates the weights of large models from the graph when they are published or put into images, because ONNX Runtime

@@ -1,8 +1,6 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
-import type { GraphNode } from './graph.ts';
 import { externalFiles } from './modelFile.ts';
-import { createReader, Message } from './protobuf.ts';
-import { isAt, lengthDelimited, rewrite, varint } from './protobufCopy.ts';
+import { createReader, isAt, lengthDelimited, Message, rewrite, varint } from './protobuf.ts';
 
 /*
  * Exporters of classifiers end a graph with a ZipMap by default, which turns probabilities into a map for each row. ONNX
@@ -59,11 +57,6 @@ export function withTensorsForMaps(path: string): Uint8Array | undefined {
   } finally {
     closeSync(file);
   }
-}
-
-/** Returns the class of each column. */
-export function classesOf(zipMap: GraphNode): (number | string)[] {
-  return zipMap.ints('classlabels_int64s') ?? zipMap.texts('classlabels_strings');
 }
 
 function identityOf(zipMap: Message): Buffer {

@@ -198,7 +198,7 @@ export const MUTATIONS: readonly Mutation[] = [
   // Survives: the rule of each operator refuses it first; the check is for rules to come.
   m(
     'the number of rows may enter the data',
-    'lambda/onnx/operatorRules.ts',
+    'lambda/onnx/rules/families.ts',
     "if (output.kind === 'rows') mixes('the number of rows enters the data');",
     '',
     PROOF,

@@ -10,7 +10,6 @@ import {
   isEqual,
   isProportional,
   meetBroadcast,
-  mixes,
   ONE,
   refuseOwnRows,
   type Size,
@@ -113,13 +112,6 @@ function isAtLeast0(size: Size): boolean {
   return (constantOf(size) ?? -1) >= 0;
 }
 
-/** Rule of text normalization, which drops stop words. */
-const normalisedText: Rule = (step) => {
-  const data = inputAt(step, 0);
-  if (step.node.has('stopwords') && data.kind !== 'same') mixes('its rows decide the shape of its output');
-  return plain(data);
-};
-
 /** Types that hold sizes and places exactly. */
 const WIDE_TYPES = new Set([1, 6, 7, 11, 12, 13]);
 const BOOLEAN = 9;
@@ -174,7 +166,6 @@ export const ELEMENTWISE: readonly Family[] = [
     QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearWhere`,
     'all',
   ),
-  family(normalisedText, 'without stop words', 'StringNormalizer'),
   family(cast, 'always', 'Cast CastLike', 'all'),
   family(withFixed, 'always, unless each row has a scale', 'QuantizeLinear DequantizeLinear', 'all'),
 ];

@@ -4,8 +4,8 @@ import * as ort from 'onnxruntime-node';
 import type { Graph } from '../../../bench/workload/encodeModel.ts';
 import type { Datatype } from '../../../lambda/core/tensor.ts';
 import { withGraph } from '../../../lambda/onnx/graph.ts';
-import { FAMILIES } from '../../../lambda/onnx/operatorRules.ts';
 import { proveRows, type RowProof } from '../../../lambda/onnx/proveRows.ts';
+import { FAMILIES } from '../../../lambda/onnx/rules/families.ts';
 import { changed, graphOf, ints, model, node, values } from '../../helpers/graph.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 

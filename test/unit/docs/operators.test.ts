@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { FAMILIES } from '../../../lambda/onnx/operatorRules.ts';
+import { FAMILIES } from '../../../lambda/onnx/rules/families.ts';
 import { docPage } from '../../helpers/command.ts';
 
 it('docs/models.md lists every operator that keeps rows apart only under a condition', () => {

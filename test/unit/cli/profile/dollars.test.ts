@@ -7,6 +7,7 @@ import {
   lambdaDollars,
   type Messages,
   PRICES,
+  workersFor,
 } from '../../../../cli/profile/costs.ts';
 import type { Course } from '../../../../cli/profile/simulate.ts';
 import { SINGLE, tableOf } from './setup.ts';
@@ -49,6 +50,16 @@ describe('what a million rows cost on Lambda', () => {
     const idle = lambdaDollars(courseOf(1000), lasting(20), bill(rare), SQS) - 0.4 * (0.1 + 1 + 0.1 + 0.3);
     const sqs = lambdaDollars(courseOf(1), lasting(20), bill(rare), SQS);
     expect(sqs - idle).toBeCloseTo(0.4 * (0.1 + 1 + 1) + 0.4 * (1 + 0.1 + 0.1), 3);
+  });
+
+  it('is, on ECS, that of as many tasks as the rows keep busy, and of calls with ten messages', () => {
+    const table = tableOf((rows) => rows * (1 - HOST_COSTS.messageMs - HOST_COSTS.requestMs));
+    const workers = (messagesPerSecond: number) => workersFor(table, 1, { messages: SINGLE, messagesPerSecond });
+    expect(workers(1).tasks).toBe(1);
+    expect(workers(799).tasks).toBe(1);
+    expect(workers(801).tasks).toBe(2);
+    const hour = 0.03238 + 2 * 0.00356;
+    expect(workers(1000).dollarsPerMillionRows).toBeCloseTo((2 * hour * 1e6) / 3_600_000 + 0.4 * 0.6, 6);
   });
 
   it('counts milliseconds that were begun', () => {
