@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import * as z from 'zod';
 import { Batchscore } from '../client/index.ts';
-import { plural } from '../lambda/core/failure.ts';
 import { BATCH_SIZE } from '../lambda/core/limits.ts';
 import { SILENT } from '../lambda/core/observer.ts';
 import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
 import { count, duration, figure, percent } from './format.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
-import { inColumns, sayWhenInterrupted, writeLine, writeText } from './terminal.ts';
+import { sayWhenInterrupted, writeLine } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -24,6 +23,10 @@ const BATCHES = 4;
 
 export async function start(args: readonly string[], { stdout, stderr }: Streams): Promise<number> {
   const options = parseOptions(args, { messages: { type: 'string', default: '2000' } });
+  const say = (...lines: readonly string[]): void => {
+    for (const line of lines) writeLine(stdout, line);
+  };
+  const print = (name: string, text: string): void => say(`  ${name.padEnd(12)}${text}`);
   const messages = await demoMessages(wholeNumber('--messages', options.messages, 1, 1_000_000));
   const finished = sayWhenInterrupted('stopped; nothing is left running');
   const seen = { answered: 0, runs: 0, onAnswer: () => {} };
@@ -49,11 +52,23 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
     warn: (message) => writeLine(stderr, message),
   });
   try {
+    say('Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine', '');
     const batchSize = Math.min(BATCH_SIZE.max, Math.ceil(messages.length / BATCHES));
     const batched = await sendThrough(stack, messages, { batchSize, windowSeconds: 1 }, seen);
+    const { answers, scored, errors } = batched;
+    const right = scored.filter(({ isRight }) => isRight).length;
+    const codes = [...Map.groupBy(errors, ({ code }) => code)].toSorted();
+    print('messages', `${count(messages.length)} sent, ${count(answers)} answered under their message IDs`);
+    print('scores', `${count(scored.length)}, ${percent(right / scored.length)} of the labels right`);
+    print('errors', codes.map(([code, of]) => `${code} ${of.length}`).join(', '));
+    print('in batches', batched.speed);
     const oneByOne = await sendThrough(stack, messages, { batchSize: 1, windowSeconds: 0 }, seen);
-    writeText(stdout, render(messages.length, batched, oneByOne));
-    return [batched, oneByOne].every(({ answers }) => answers.length === messages.length) ? 0 : 1;
+    print('one by one', oneByOne.speed);
+    print('speed-up', `${figure(oneByOne.seconds / batched.seconds)}×`);
+    say('', 'A request', `  ${scored[0]?.request}`);
+    say('', 'Its result', `  ${JSON.stringify(scored[0]?.result)}`);
+    say('', `A refused request: ${errors[0]?.code}`, `  ${errors[0]?.message}`);
+    return [batched, oneByOne].every(({ answers }) => answers === messages.length) ? 0 : 1;
   } finally {
     await stack.stop();
     finished();
@@ -85,8 +100,7 @@ async function demoMessages(many: number) {
   return [...[...broken, ...broken, ...broken].map((body) => ({ body, label: undefined })), ...sound];
 }
 
-type Pass = Awaited<ReturnType<typeof sendThrough>>;
-
+const SCORED = z.object({ predictions: z.tuple([z.object({ label: z.number() })]) });
 const PATIENCE_MS = 20_000;
 
 /** Sends every message, and collects the answers after they are written. Pollers would slow down the measured work. */
@@ -114,45 +128,20 @@ async function sendThrough(
     const seconds = (performance.now() - startedAt) / 1000;
     const sent = new Map(ids.map((id, index) => [id, messages[index]]));
     const results = await Array.fromAsync(client.collect(ids, { timeoutMs: PATIENCE_MS }));
-    const answers = results.map((result) => ({ message: sent.get(result.messageId), result }));
-    return { ...batching, ...seen, answers, seconds };
+    const scored = results.flatMap((result) => {
+      const label = SCORED.safeParse(result).data?.predictions[0].label;
+      const message = sent.get(result.messageId);
+      return label === undefined ? [] : [{ request: message?.body, result, isRight: label === message?.label }];
+    });
+    const errors = results.flatMap((result) => ('error' in result ? [result.error] : []));
+    const perSecond = count(messages.length / seconds);
+    const speed = `${perSecond} messages/s, ${duration(1000 * seconds)} at batch size ${batching.batchSize}, model runs: ${count(seen.runs)}`;
+    return { answers: results.length, scored, errors, seconds, speed };
   } finally {
     clearTimeout(patience);
     await client.close();
     await mapping.stop();
   }
-}
-
-const SCORED = z.object({ predictions: z.tuple([z.object({ label: z.number() })]) });
-
-function render(sent: number, batched: Pass, oneByOne: Pass): string {
-  const { answers } = batched;
-  const scored = answers.flatMap(({ message, result }) => {
-    const label = SCORED.safeParse(result).data?.predictions[0].label;
-    return label === undefined ? [] : [{ request: message?.body, result, isRight: label === message?.label }];
-  });
-  const right = scored.filter(({ isRight }) => isRight).length;
-  const errors = answers.flatMap(({ result }) => ('error' in result ? [result.error] : []));
-  const codes = [...Map.groupBy(errors, ({ code }) => code)].toSorted().map(([code, of]) => `${code} ${of.length}`);
-  const speed = ({ seconds, batchSize, runs }: Pass): string =>
-    `${count(sent / seconds)} messages/s, ${duration(1000 * seconds)} at batch size ${batchSize}, ${plural(runs, 'run')} of the model`;
-  const facts = [
-    ['messages', `${count(sent)} sent, ${count(answers.length)} answered under their message IDs`],
-    ['scores', `${count(scored.length)}, ${percent(right / scored.length)} of the labels right`],
-    ['errors', codes.join(', ')],
-    ['in batches', speed(batched)],
-    ['one by one', speed(oneByOne)],
-    ['speed-up', `${figure(oneByOne.seconds / batched.seconds)}×`],
-  ];
-  const [first] = scored;
-  const [refused] = errors;
-  return [
-    'Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine',
-    inColumns(facts).replace(/^(?=.)/gm, '  '),
-    `A request\n  ${first?.request}`,
-    `Its result\n  ${JSON.stringify(first?.result)}`,
-    `A refused request: ${refused?.code}\n  ${refused?.message}\n`,
-  ].join('\n\n');
 }
 
 if (import.meta.main) await runCommand(start, HELP);

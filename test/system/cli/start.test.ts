@@ -9,7 +9,7 @@ describe('npm start', () => {
     expect(stdout).toContain('132 sent, 132 answered under their message IDs\n');
     expect(Number(/scores +120, ([\d.]+) %/.exec(stdout)?.[1])).toBeGreaterThanOrEqual(95);
     expect(stdout).toMatch(/errors +INVALID_DATA 3, INVALID_JSON 3, INVALID_SHAPE 3, UNKNOWN_MODEL 3\n/);
-    expect(stdout).toMatch(/at batch size 33, [45] runs of the model\n/);
+    expect(stdout).toMatch(/at batch size 33, model runs: [45]\n/);
     const [, request = '', result = ''] = /\nA request\n(.+)\n\nIts result\n(.+)\n/.exec(stdout) ?? [];
     const { id } = JSON.parse(request);
     expect(JSON.parse(result)).toMatchObject({ id, predictions: [{ probabilities: expect.any(Array) }] });
