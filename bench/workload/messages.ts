@@ -44,7 +44,7 @@ export function encodeBody({ id, inputs }: Message, encoding: Encoding): string 
   return JSON.stringify({ id, inputs: withData });
 }
 
-export function toNumbers(data: RowData): number[] {
+function toNumbers(data: RowData): number[] {
   return Array.from<number | bigint | string, number>(data, Number);
 }
 

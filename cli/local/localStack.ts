@@ -52,7 +52,7 @@ export interface Batching
 export type LocalStack = Awaited<ReturnType<typeof startLocalStack>>;
 
 /** Minimum that AWS allows. */
-export const MAXIMUM_CONCURRENCY = 2;
+const MAXIMUM_CONCURRENCY = 2;
 
 /** @throws Error if the port is taken, a setting is wrong, or a model is missing or broken */
 export async function startLocalStack(options: LocalStackOptions) {

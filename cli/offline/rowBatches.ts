@@ -193,7 +193,7 @@ function refuseColumns(spec: ColumnSpec, got: string): void {
 }
 
 /** Options for columns: the columns of each input, the columns to copy to the results, and the values of cells. */
-export type ColumnSpec = Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'>;
+type ColumnSpec = Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'>;
 
 /** Limits of the next batch. */
 export interface BatchLimits extends LineBatchLimits {

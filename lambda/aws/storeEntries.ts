@@ -15,7 +15,7 @@ export interface Clients {
   readonly dynamodb?: DynamoDBClient | undefined;
 }
 
-export interface StoreContext {
+interface StoreContext {
   readonly clients: Clients;
   /** Store for results that are too large for a message or an item. @default none: such a result is refused */
   readonly payloads: PayloadUploader | undefined;

@@ -72,7 +72,7 @@ export interface RunResult {
 }
 
 /** Dependence of a row's answer on other rows by the graph: `independent`, `mixes` or `unknown`. */
-export type Independence = 'independent' | 'mixes' | 'unknown';
+type Independence = 'independent' | 'mixes' | 'unknown';
 
 /** Loaded model: its contract, its limits and one way to run it. */
 export interface Model {

@@ -17,7 +17,7 @@ export const MAX_LEVELS = 100;
 export const MAX_KEYS = 10_000;
 
 /** Number of arrays and objects that each body may have. They take 50 ms to parse. */
-export const FEW_CONTAINERS = 200_000;
+const FEW_CONTAINERS = 200_000;
 const FEWEST_CHARACTERS_EACH = 10;
 
 /** Returns the maximum number of arrays and objects in a body. Nested rows and packed requests have fewer. */

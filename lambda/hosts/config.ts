@@ -16,8 +16,6 @@ import {
 
 export type Config = ValuesOf<typeof SETTINGS>;
 type JobScoreConfig = ValuesOf<typeof JOB_SCORE_SETTINGS>;
-/** Settings of every process that scores, and optional settings of some. */
-export type ScoringConfig = Pick<Config, 'deadlineMarginMs' | (keyof Config & keyof JobScoreConfig)> & Partial<Config>;
 type JobControlConfig = ValuesOf<typeof JOB_CONTROL_SETTINGS>;
 
 type Environment = Readonly<Record<string, string | undefined>>;

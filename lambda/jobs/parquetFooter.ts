@@ -228,7 +228,7 @@ export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet
   );
 }
 
-export async function readBuffer(storage: RangeStorage, input: JobInput, span: ByteRange): Promise<ArrayBuffer> {
+async function readBuffer(storage: RangeStorage, input: JobInput, span: ByteRange): Promise<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
   if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;
   return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;

@@ -100,7 +100,7 @@ export function isListing(key: string): boolean {
 }
 
 /** Returns true if a file or a folder above it has a name that begins with `_` or `.`, such as `_SUCCESS`. */
-export function isHidden(path: string): boolean {
+function isHidden(path: string): boolean {
   return path.split('/').some((name) => /^[_.]/.test(name));
 }
 

@@ -129,7 +129,7 @@ function refuseOtherAxis({ inputs }: Model, { operator, batchAxis }: RowProof, f
   );
 }
 
-export const CURE_OF_DYNAMIC_QUANTISATION = 'quantise statically (onnxruntime.quantization.quantize_static)';
+const CURE_OF_DYNAMIC_QUANTISATION = 'quantise statically (onnxruntime.quantization.quantize_static)';
 
 function cureOf({ verdict, operator }: RowProof, tried: RowTrial | undefined): string {
   if (operator.startsWith('DynamicQuantize')) return CURE_OF_DYNAMIC_QUANTISATION;

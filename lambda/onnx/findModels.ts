@@ -40,7 +40,7 @@ export function raise(error: unknown): never {
  *
  * @throws Error if it has no version folder
  */
-export function findHighest(directory: string, name: string): ModelLocation {
+function findHighest(directory: string, name: string): ModelLocation {
   const folder = join(directory, name);
   return locationsOf({ name, folder, versions: versionsIn(folder) })[0];
 }

@@ -88,7 +88,7 @@ const word = z.string().max(200);
 const MAX_MS = 86_400_000;
 
 /** Times of runs by size, in `profile.json` and in the output of `batchscore profile --json`. */
-export const MEASURED_RUNS = z
+const MEASURED_RUNS = z
   .array(
     z.object({
       rows: size,

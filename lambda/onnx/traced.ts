@@ -87,7 +87,7 @@ export function variesWithRows([first, alone, few, more]: Size): boolean {
   return alone !== first || few !== first || more !== first;
 }
 
-export function variesWithLength(size: Size): boolean {
+function variesWithLength(size: Size): boolean {
   return size[5] !== size[0];
 }
 

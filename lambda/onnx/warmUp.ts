@@ -374,7 +374,7 @@ const SHORT_RUN_MS = 50;
  * @param onGpu true if the first run of a shape is always slow: each run is then repeated
  * @param maxElements of the inputs: only lengths that fit are run
  */
-export async function whyNotAt(
+async function whyNotAt(
   model: Model,
   rows: number,
   sizes: AxisSizes,
