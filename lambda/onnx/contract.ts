@@ -252,7 +252,8 @@ function findMisplaced(
       problem:
         `inputs '${one.name}' and '${other.name}': expected the same batch axis in both, got '${name}' on axis ${batchAxis} of ` +
         `'${one.name}' and on axis ${axis} of '${other.name}', so that axis ${axisInModel(other, 0)} of '${other.name}' ` +
-        'is not the batch; where one of them has none, give it as "constants"',
+        'is not the batch; if one of them has none, give it as "constants"; if a request is a graph of many nodes, export ' +
+        'the model with an axis of 1 before all others',
     };
   }
   return undefined;

@@ -84,7 +84,8 @@ describe('the names of axes', () => {
 
     await expect(opening).rejects.toThrow(
       "inputs 'a' and 'b': expected the same batch axis in both, got 'n' on axis 0 of 'a' and on axis 1 of 'b', so that " +
-        'axis 0 of \'b\' is not the batch; where one of them has none, give it as "constants"; add to config.json: ' +
+        'axis 0 of \'b\' is not the batch; if one of them has none, give it as "constants"; if a request is a graph of many ' +
+        'nodes, export the model with an axis of 1 before all others; add to config.json: ' +
         '{"batchAxis":{"b":1,"same_b":1}}',
     );
   });
