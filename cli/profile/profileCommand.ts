@@ -22,7 +22,7 @@ Measures a model on this machine: what runs of more and more rows take, by lengt
 memory they need, what a cold start takes, and whether rows are independent. From that it finds the
 settings that answer a traffic within a time at the least cost on AWS: batch size, window, memory,
 concurrency. It prints them as props to paste into infra/app.ts. What was measured is kept in
-profile.json beside the model, with a page of charts. Nothing is sent anywhere.
+profile.json beside the model, with a page. Nothing is sent anywhere.
 
   MODEL                    a model folder such as models/digits, a .onnx file, or the name of a
                            model in the model repository

@@ -443,6 +443,13 @@ export const MUTATIONS: readonly Mutation[] = [
     GRANTS,
   ),
   m(
+    'dead letters may expire before they are redriven',
+    'infra/constructs/checks.ts',
+    'exceeds(retentionSeconds, deadSeconds) &&',
+    'exceeds(deadSeconds, retentionSeconds) &&',
+    ['cdk/warnings.test.ts'],
+  ),
+  m(
     'whoever reads may list a whole bucket',
     'infra/common/grants.ts',
     'conditions: { StringLike: {',
