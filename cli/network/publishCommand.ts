@@ -73,7 +73,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const interrupt = (): void => stopping.abort(new Error('interrupted'));
   const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
   const apart = mkdtempSync(join(tmpdir(), 'batchscore-publish-'));
-  process.once('exit', () => rmSync(apart, { recursive: true, force: true }));
+  const removeApart = (): void => rmSync(apart, { recursive: true, force: true });
+  process.once('exit', removeApart);
   const s3 = createS3Client(CLIENT_PATIENCE, { region: options.region, maxAttempts: ATTEMPTS });
   let bar: ReturnType<typeof progressBar> | undefined;
   try {
@@ -114,6 +115,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     bar?.stop();
     s3.destroy();
     finished();
+    process.off('exit', removeApart);
+    removeApart();
   }
   return exitCode() ?? 0;
 }
