@@ -131,7 +131,9 @@ export function createReplies(
   };
   const fail = (body: number, position: number, id: string | undefined, failed: Failure): Reply | undefined => {
     if (isAnswered(stateOf(body), position)) return undefined;
-    if (isTransient(failed)) return handBack(body, failed);
+    // A request that must not be decoded ended its process alone: another try would not help.
+    const isFinal = (bodies[body] as KeyedBody).refused?.has(position) === true;
+    if (isTransient(failed) && !isFinal) return handBack(body, failed);
     return answer(body, position, id, encodeError(keyOf(body), id, failed), failed);
   };
 
