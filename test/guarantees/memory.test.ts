@@ -174,6 +174,23 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     expect(Math.max(...later)).toBeLessThan(4);
   });
 
+  it.each(HOSTS)(
+    '%s answers a request of a packed message alone with an error that alone does not fit',
+    async (name) => {
+      const host = await hosts.start(name, {
+        models: { 'greedy/1/model.onnx': greedyModel(), 'greedy/config.json': { batching: 'alone', warmup: false } },
+      });
+      const request = (rows: number) => ({
+        inputs: [{ name: 'x', datatype: 'FP32', shape: [rows, 1], data: Array(rows).fill(rows) }],
+      });
+      const [id = ''] = host.send([[request(1), request(4), request(2)]]);
+      await host.become('deleted', [id]);
+
+      const answers = host.written().filter(({ message_id }) => message_id === id);
+      expect(answers.map(({ code, outputs }) => code ?? outputs?.[0]?.data)).toEqual([[1], 'OUT_OF_MEMORY', [2, 2]]);
+    },
+  );
+
   const NUMBERS = `[${repeatedTimes('1', 10_000)}]`;
   const EMPTY = `[${repeatedTimes('{"inputs":[]}', 10_000)}]`;
   const LISTS = `[${repeatedTimes(`{"x":[${repeatedTimes('[]', 17)},${repeatedTimes('1', 19)}]}`, 10_000)}]`;
