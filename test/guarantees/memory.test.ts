@@ -13,8 +13,9 @@ import { scoreRecords } from '../../lambda/hosts/records.ts';
 import { useS3Server, useSqsServer } from '../helpers/awsServers.ts';
 import type { Step } from '../helpers/frontServer.ts';
 import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry, sqsRecord } from '../helpers/handler.ts';
-import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
+import { aMoment, HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { closedGate, whatCanHappen } from '../helpers/manualClock.ts';
+import { identityModel } from '../helpers/onnxModels.ts';
 import {
   enoughTime,
   fifoRecords,
@@ -152,6 +153,30 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     },
     60_000,
   );
+
+  it('the function starts no more runs while 4 MiB of results are not written', async () => {
+    const host = await hosts.start('the function', {
+      models: {
+        'long/1/model.onnx': identityModel('INT64', ['batch', 1]),
+        'long/config.json': { transform: 'transform.mjs', maxBatchRows: 1 },
+        'long/transform.mjs': `export const decode = ({ at }) => [{ name: 'x', datatype: 'INT64', shape: [1, 1], data: [at] }];
+          export const encode = () => 'x'.repeat(512 * 1024);`,
+      },
+      environment: { BATCHSCORE_LOG_LEVEL: 'debug' },
+    });
+    const gate = closedGate();
+    hosts.intercept(({ operation, queue }) =>
+      operation === 'SendMessageBatch' && queue === host.results ? gate.opened.then(() => undefined) : undefined,
+    );
+    const ids = host.send(Array.from({ length: 60 }, (_, at) => ({ at })));
+    const runs = () => host.printed().split('"message":"micro-batch"').length - 1;
+    while (runs() < 8) await aMoment();
+    for (let moment = 0; moment < 60; moment++) await aMoment();
+
+    expect(runs()).toBeLessThan(16);
+    gate.open();
+    await host.become('deleted', ids);
+  });
 
   it.each(HOSTS)('%s splits a run that does not fit into memory, and plans later ones smaller', async (name) => {
     const host = await hosts.start(name, {
