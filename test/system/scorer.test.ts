@@ -68,7 +68,7 @@ describe('2. A message can only fail itself', () => {
         const host = await start(name, BLOCKING);
         const before = [host.pid(), ...scorersOf(host.pid())];
         const ids = host.send([blocking(500), lookup(0), lookup(1)]);
-        await host.become('in flight', ids);
+        while (!host.printed().includes('blocks for 500')) await aMoment();
         const pid = stopped === 'host' ? host.pid() : (scorersOf(host.pid())[0] as number);
         process.kill(pid, 'SIGSTOP');
         await sleep(IS_LONG ? 10_000 : 4_000);
