@@ -151,6 +151,12 @@ export function transformFailure(model: string, thrown: unknown, tell: (reason: 
   });
 }
 
+/** Creates the failure of a request that ran alone and did not fit into memory, because of `why`. */
+export function tooLargeAlone(why: string): Failure {
+  const message = `expected this request alone to fit into the memory that the host leaves, but ${why}`;
+  return failure('OUT_OF_MEMORY', `${message}; send fewer rows, or deploy more memory`);
+}
+
 /** Formats a count: 1 row, 12345 rows. */
 export function plural(value: number, noun: string): string {
   return `${value} ${noun}${value === 1 ? '' : 's'}`;

@@ -1,5 +1,5 @@
 import { encodeError } from './encode.ts';
-import { type Failure, failure, isTransient, type TransientCode } from './failure.ts';
+import { type Failure, failure, isTransient, type TransientCode, tooLargeAlone } from './failure.ts';
 import { type Body, type DecodedBody, isPacked, isRefused, type Scores, type ScoringRequest } from './microBatch.ts';
 import { sizeOf, type Tensor } from './tensor.ts';
 
@@ -70,11 +70,13 @@ const LARGEST_ANSWERS_HELD = 4;
 /**
  * @param maxAnswerCharacters maximum length of one body's answer
  * @param onComplete called once for each body that has its reply
+ * @param runAlone true if each request runs alone: one that does not fit into memory is answered with an error
  */
 export function createReplies(
   bodies: readonly KeyedBody[],
   maxAnswerCharacters: number,
   onComplete: (body: number) => void,
+  runAlone = false,
 ): Replies {
   const states = bodies.map(newState);
   let heldSize = 0;
@@ -131,8 +133,12 @@ export function createReplies(
   };
   const fail = (body: number, position: number, id: string | undefined, failed: Failure): Reply | undefined => {
     if (isAnswered(stateOf(body), position)) return undefined;
-    if (isTransient(failed)) return handBack(body, failed);
-    return answer(body, position, id, encodeError(keyOf(body), id, failed), failed);
+    const isTooLarge = runAlone && failed.code === 'OUT_OF_MEMORY';
+    // A request that must not be decoded ended its process alone: another try would not help.
+    const isFinal = isTooLarge || (bodies[body] as KeyedBody).refused?.has(position) === true;
+    if (isTransient(failed) && !isFinal) return handBack(body, failed);
+    const final = isTooLarge ? tooLargeAlone(failed.message) : failed;
+    return answer(body, position, id, encodeError(keyOf(body), id, final), final);
   };
 
   return {

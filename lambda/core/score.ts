@@ -48,6 +48,11 @@ export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
   readonly plan: Planner;
   /** Makes equal requests share a row. @default each has its own */
   readonly repeats?: RepeatCounts | undefined;
+  /**
+   * True if `plan` has each request run alone, with nothing beside it. One that does not fit into memory is then answered
+   * with an error. @default false: its body is handed back
+   */
+  readonly runAlone?: boolean;
   readonly limits: ScoringLimits;
   readonly observer: Observer;
 }
@@ -83,7 +88,7 @@ export async function score(
   sink: ReplySink,
 ): Promise<void> {
   const { payloadMemory, backlog, release } = createBounds();
-  const replies = createReplies(bodies, deps.limits.maxAnswerCharacters, release);
+  const replies = createReplies(bodies, deps.limits.maxAnswerCharacters, release, deps.runAlone);
   const schedule = createSchedule(deps.now);
   const equals = createEquals(deps.repeats, (request) => mayRepeat(request, deps));
   const call: Call = { replies, splits: createSplits(), equals, schedule, time, deps, sink };

@@ -206,7 +206,7 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
     },
     async finish() {
       writeGathered();
-      while (underWay.size > 0) await Promise.all(underWay);
+      await Promise.all(underWay);
     },
   };
 }

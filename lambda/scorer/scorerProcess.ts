@@ -245,6 +245,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, keysAndBodie
     models: defaults === undefined ? repository : withDefaults(repository, defaults),
     payloads: hasPayloads ? createPayloadReader(call) : undefined,
     plan: isAlone ? planAlone : plan,
+    runAlone: isAlone,
     repeats: isAlone ? undefined : deps.repeats,
     observer,
   };

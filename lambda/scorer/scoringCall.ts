@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
-import { type Failure, failure, PAYLOAD_BUCKET } from '../core/failure.ts';
+import { type Failure, failure, PAYLOAD_BUCKET, tooLargeAlone } from '../core/failure.ts';
 import type { Body } from '../core/microBatch.ts';
 import type { Observer } from '../core/observer.ts';
 import { GRACE_MS, type PayloadReader, type TimeLimit } from '../core/record.ts';
@@ -186,7 +186,6 @@ export class ScoringCall {
   /** Runs bodies one after the other, and continues after each that ends its process. */
   async #runAlone(lane: Lane, indexes: readonly number[], { limit, onHung }: AloneOptions): Promise<void> {
     const left = new Set(indexes);
-    const take = (replies: readonly Reply[]) => this.#pass(replies.map((reply) => this.#makeFinal(reply)));
     while (!this.#time.signal.aborted) {
       const some = [...left]
         .filter((index) => this.#pending.has(index))
@@ -196,7 +195,7 @@ export class ScoringCall {
       if (child === undefined) return;
       this.#time.renew?.();
       const limitMs = limit(Math.max(0, askedMs - this.#time.remainingMs()));
-      const loss = await this.#runIn(child, some, { isAlone: true, limitMs, take });
+      const loss = await this.#runIn(child, some, { isAlone: true, limitMs, take: (replies) => this.#pass(replies) });
       if (loss === undefined) return;
       const [blamed] = loss.blamed === 'all' ? [] : loss.blamed;
       // A process that ended for no request's reason is replaced, after a pause of its lane, as long as there is time.
@@ -231,11 +230,6 @@ export class ScoringCall {
     const body = this.#bodies[index] as KeyedBody;
     const refused = this.#suspects.get(index)?.refused;
     return refused === undefined || refused.size === 0 ? body : { ...body, refused };
-  }
-
-  /** Makes a failure for lack of memory permanent, because the body ran alone. */
-  #makeFinal(reply: Reply): Reply {
-    return isTooLarge(reply) ? this.#errorReply(reply.of, tooLarge(reply.failure.message)) : reply;
   }
 
   #errorReply(of: number, failed: Failure): Reply {
@@ -320,13 +314,8 @@ function failureOf({ how, signal, hungMs, model }: Loss): Failure {
     const message = `${of}expected this request alone to end within the time of its host, it did not`;
     return failure('RUN_TIMED_OUT', `${message}; ${CURE}, or raise the timeout`);
   }
-  if (signal === 'SIGKILL') return tooLarge(`${of}its process ${how}, twice`);
+  if (signal === 'SIGKILL') return tooLargeAlone(`${of}its process ${how}, twice`);
   return failure('MODEL_CRASHED', `${of}expected an answer to this request, but alone its process ${how}; ${CURE}`);
-}
-
-function tooLarge(why: string): Failure {
-  const message = `expected this request alone to fit into the memory that the host leaves, but ${why}`;
-  return failure('OUT_OF_MEMORY', `${message}; send fewer rows, or deploy more memory`);
 }
 
 const TOO_SHORT = failure(

@@ -9,9 +9,15 @@ const MODELS = {
   'lookup/config.json': { sessionOptions: { logSeverityLevel: 4 } },
   'killer/1/model.onnx': lookupModel(),
   'killer/config.json': { transform: 'transform.mjs' },
-  // Ends the process for one request, as a crash in native code does.
-  'killer/transform.mjs': `export function decode({ index }) {
-    if (index < 0) process.abort();
+  // Ends the process for one request, as a crash in native code does, or as the kernel does: each time, or once.
+  'killer/transform.mjs': `import { existsSync, writeFileSync } from 'node:fs';
+  const killed = new URL('killed', import.meta.url);
+  export function decode({ index }) {
+    if (index === -1) process.abort();
+    if (index === -2 || (index === -3 && !existsSync(killed))) {
+      if (index === -3) writeFileSync(killed, '');
+      process.kill(process.pid, 'SIGKILL');
+    }
     return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];
   }`,
 };
@@ -66,6 +72,7 @@ describe('2. A message can only fail itself', () => {
     it.each([
       ['its bad ones', [lookup(0), OUT_OF_RANGE, '1', lookup(2)], [10, 'RUN_FAILED', 'INVALID_REQUEST', 30]],
       ['one that ends the process', [killer(0), killer(-1), killer(2)], [10, 'MODEL_CRASHED', 30]],
+      ['one that is always killed', [killer(-2), killer(-3), killer(2)], ['OUT_OF_MEMORY', 10, 30]],
     ])('answers the good requests of a packed message beside %s', async (_, requests, expected) => {
       const [id = ''] = host.send([`[${requests.join(',')}]`]);
       await host.become('deleted', [id]);

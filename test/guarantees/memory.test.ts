@@ -13,8 +13,9 @@ import { scoreRecords } from '../../lambda/hosts/records.ts';
 import { useS3Server, useSqsServer } from '../helpers/awsServers.ts';
 import type { Step } from '../helpers/frontServer.ts';
 import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry, sqsRecord } from '../helpers/handler.ts';
-import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
+import { aMoment, HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { closedGate, whatCanHappen } from '../helpers/manualClock.ts';
+import { identityModel } from '../helpers/onnxModels.ts';
 import {
   enoughTime,
   fifoRecords,
@@ -153,6 +154,30 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     60_000,
   );
 
+  it('the function starts no more runs while 4 MiB of results are not written', async () => {
+    const host = await hosts.start('the function', {
+      models: {
+        'long/1/model.onnx': identityModel('INT64', ['batch', 1]),
+        'long/config.json': { transform: 'transform.mjs', maxBatchRows: 1 },
+        'long/transform.mjs': `export const decode = ({ at }) => [{ name: 'x', datatype: 'INT64', shape: [1, 1], data: [at] }];
+          export const encode = () => 'x'.repeat(512 * 1024);`,
+      },
+      environment: { BATCHSCORE_LOG_LEVEL: 'debug' },
+    });
+    const gate = closedGate();
+    hosts.intercept(({ operation, queue }) =>
+      operation === 'SendMessageBatch' && queue === host.results ? gate.opened.then(() => undefined) : undefined,
+    );
+    const ids = host.send(Array.from({ length: 60 }, (_, at) => ({ at })));
+    const runs = () => host.printed().split('"message":"micro-batch"').length - 1;
+    while (runs() < 8) await aMoment();
+    for (let moment = 0; moment < 60; moment++) await aMoment();
+
+    expect(runs()).toBeLessThan(16);
+    gate.open();
+    await host.become('deleted', ids);
+  });
+
   it.each(HOSTS)('%s splits a run that does not fit into memory, and plans later ones smaller', async (name) => {
     const host = await hosts.start(name, {
       models: { 'greedy/1/model.onnx': greedyModel(), 'greedy/config.json': { batching: 'trust', warmup: false } },
@@ -173,6 +198,23 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     expect(later.length).toBeGreaterThan(0);
     expect(Math.max(...later)).toBeLessThan(4);
   });
+
+  it.each(HOSTS)(
+    '%s answers a request of a packed message alone with an error that alone does not fit',
+    async (name) => {
+      const host = await hosts.start(name, {
+        models: { 'greedy/1/model.onnx': greedyModel(), 'greedy/config.json': { batching: 'alone', warmup: false } },
+      });
+      const request = (rows: number) => ({
+        inputs: [{ name: 'x', datatype: 'FP32', shape: [rows, 1], data: Array(rows).fill(rows) }],
+      });
+      const [id = ''] = host.send([[request(1), request(4), request(2)]]);
+      await host.become('deleted', [id]);
+
+      const answers = host.written().filter(({ message_id }) => message_id === id);
+      expect(answers.map(({ code, outputs }) => code ?? outputs?.[0]?.data)).toEqual([[1], 'OUT_OF_MEMORY', [2, 2]]);
+    },
+  );
 
   const NUMBERS = `[${repeatedTimes('1', 10_000)}]`;
   const EMPTY = `[${repeatedTimes('{"inputs":[]}', 10_000)}]`;

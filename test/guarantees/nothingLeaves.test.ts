@@ -66,6 +66,12 @@ describe('7. Nothing leaves the account', () => {
     expect(await readdir(home)).toEqual([]);
   });
 
+  it('npx cdk has no telemetry here', () => {
+    expect(JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8')).context).toMatchObject({
+      'cli-telemetry': false,
+    });
+  });
+
   it('a handler in a worker thread, as on Managed Instances, opens models in a process without telemetry', async () => {
     const variables = {
       BATCHSCORE_MODELS_DIR: await modelsDirectory(LOOKUP),

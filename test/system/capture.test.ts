@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
-import { isChosen } from '../../lambda/aws/capture.ts';
+import { createCapture, isChosen } from '../../lambda/aws/capture.ts';
 import { pointerBody } from '../../lambda/core/record.ts';
 import { useS3Server } from '../helpers/awsServers.ts';
 import { neverAnswers, refusesXml, type Step } from '../helpers/frontServer.ts';
@@ -81,6 +81,28 @@ function sumOf(metric: string, host: Host): number {
 
 const withoutAnswer = ({ parameters: { captured: _, ...parameters }, ...request }: Kept) =>
   Object.keys(parameters).length === 0 ? request : { ...request, parameters };
+
+it('holds only what S3 has not taken yet, however much that was before', async () => {
+  const counts = { kept: 0, lost: 0 };
+  const capture = createCapture({
+    s3: s3.client(),
+    bucket: await s3.bucket(),
+    percent: 100,
+    observer: {
+      captured({ kept, lost }) {
+        counts.kept += kept;
+        counts.lost += lost;
+      },
+    },
+    warn() {},
+  });
+  const body = JSON.stringify({ inputs: [], note: 'x'.repeat(3 * 1024 * 1024) });
+  for (let index = 0; index < 6; index++) {
+    capture.take({ messageId: `${index}`, body, answer: `{"message_id":"${index}","model_name":"lookup"}` });
+    await capture.flush();
+  }
+  expect(counts).toEqual({ kept: 6, lost: 0 });
+});
 
 describe.each(HOSTS)('%s', (name) => {
   it('keeps requests as they came, with their answers, by model; what got an error, or lies in S3, is left out', async () => {

@@ -6,7 +6,7 @@ import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { useS3Server } from '../helpers/awsServers.ts';
 import { answersJson, startFront } from '../helpers/frontServer.ts';
 import { lookupRequest } from '../helpers/handler.ts';
-import { HOSTS, type HostName, useHosts } from '../helpers/hosts.ts';
+import { aMoment, HOSTS, type HostName, useHosts } from '../helpers/hosts.ts';
 import { lookupModel } from '../helpers/onnxModels.ts';
 import { afterThisTest } from '../helpers/openModels.ts';
 
@@ -135,4 +135,29 @@ describe.each(HOSTS)('%s', (name) => {
       message: expect.stringMatching(/^events: \d+ dead letters: expected arn:.* it refused .*"Busy"/),
     });
   });
+});
+
+it('the worker ends only after the bus has taken what it is told', async () => {
+  const isAsked = Promise.withResolvers<void>();
+  const mayAnswer = Promise.withResolvers<void>();
+  const bus = await startFront(
+    undefined,
+    Array.from({ length: 50 }, () => async ({ response }) => {
+      isAsked.resolve();
+      await mayAnswer.promise;
+      response.end('{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}');
+    }),
+  );
+  afterThisTest(bus.stop);
+  const arn = 'arn:aws:events:eu-west-1:123456789012:event-bus/ends';
+  const { host } = await sendSome('the worker', arn, { AWS_ENDPOINT_URL_EVENTBRIDGE: bus.endpoint });
+  await isAsked.promise;
+  const ended = host.stop();
+  const hasDrained = () => host.printed().includes('the worker has drained');
+  while (hosts.sqs().openPolls(host.requests) > 0) await aMoment();
+  for (let moment = 0; moment < 100 && !hasDrained(); moment++) await aMoment();
+
+  expect(hasDrained()).toBe(false);
+  mayAnswer.resolve();
+  expect(await ended).toBe(0);
 });

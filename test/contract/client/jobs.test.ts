@@ -164,11 +164,13 @@ describe('client.jobs', () => {
   });
 
   it('cancels, and resumes what has no result', async () => {
-    const { client, uri, jobs } = await setUp({ waits: true });
-    const { job } = await client.jobs.submit(uri);
+    const { client, uri, jobs, bucket } = await setUp({ waits: true });
+    const { job, folder } = await client.jobs.submit(uri);
     expect(await client.jobs.status(job)).toMatchObject({ state: 'running', pieces: undefined });
     await expect(client.jobs.resume(job)).rejects.toThrow(/expected one that has ended, it is running/);
     await client.jobs.cancel(job);
+    // Calls that run look for it.
+    expect(await server.keys(bucket)).toContain(`${folder}cancelled`);
     jobs.go();
     expect(await client.jobs.status(job)).toMatchObject({ state: 'cancelled', code: 'CANCELLED' });
     await client.jobs.resume(job);

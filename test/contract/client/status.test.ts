@@ -83,6 +83,16 @@ describe('the status of a message', () => {
     expect(sqs.counts(dead)).toEqual({ inFlight: 0, ready: 25 });
   });
 
+  it('is sought among a thousand dead letters, which all stay, and says that there are more', async () => {
+    const { client, dead } = await deployment();
+    sqs.send(dead, Array(1_005).fill('{}'));
+    expect(await client().status('another')).toMatchObject({
+      state: 'unknown',
+      notTold: [expect.stringMatching(/is among the dead letters .*: 1000 of about 1005 were looked at$/)],
+    });
+    expect(sqs.counts(dead)).toEqual({ inFlight: 0, ready: 1_005 });
+  });
+
   it('that may be on its way says what SQS cannot tell', async () => {
     const { client, send } = await deployment();
     const [id = ''] = await send(2);

@@ -1,6 +1,7 @@
 import { ChangeMessageVisibilityCommand } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
+import { pointerBody } from '../../../lambda/core/record.ts';
 import { interceptSends } from '../../helpers/awsServers.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { allOf, lineAnswer, lineOf, rejectionOf } from './requests.ts';
@@ -68,6 +69,19 @@ describe('results of a FIFO queue that nobody waits for', () => {
   });
 });
 
+describe('results of a FIFO queue that nobody waits for, of more than 64 MiB,', () => {
+  it('are forgotten from the oldest on', async () => {
+    const { client, writer } = await deployments.create('queue', 'fifo');
+    const large = inOneGroup(orphans(65)).map((result) => ({ ...result, body: result.body.padEnd(1_040_000) }));
+    for (const results of [large, inOneGroup(['mine'])]) await writer.write(results, ALIVE);
+    const producer = client();
+    await allOf(producer.collect(['mine'], IN_TIME));
+    const error = await rejectionOf(allOf(producer.collect(orphans(65), { timeoutMs: 100 })));
+    expect(error).toBeInstanceOf(CollectTimeoutError);
+    expect(error).toMatchObject({ missing: [expect.stringMatching(/^orphan-/)] });
+  });
+});
+
 describe('results of a standard queue that nobody waits for', () => {
   it('are received once, and are on the queue when the client is closed', async () => {
     const { client, writer, resultQueueUrl } = await deployments.create('queue');
@@ -119,6 +133,18 @@ describe('onUnclaimed', () => {
     expect(idsOf(unclaimed)).toEqual(orphans(12).toSorted());
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
     expect(warnings).toEqual([]);
+  });
+
+  it('is not given a result whose payload cannot be read, which stays on the queue', async () => {
+    const { client, writer, resultQueueUrl, payloadBucket } = await deployments.create('queue');
+    const gone = pointerBody({ bucket: payloadBucket, key: 'results/gone' });
+    await writer.write([{ ...resultOf('orphan'), body: gone }, resultOf('mine')], ALIVE);
+    const unclaimed: ScoringResult[] = [];
+    const producer = client({ onUnclaimed: (result) => void unclaimed.push(result) });
+    await allOf(producer.collect(['mine'], IN_TIME));
+    await producer.close();
+    expect(unclaimed).toEqual([]);
+    await expect(sqs.drain(resultQueueUrl)).resolves.toMatchObject([{ Body: gone }]);
   });
 
   it('leaves what it throws at on the queue', async () => {

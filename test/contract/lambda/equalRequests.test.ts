@@ -66,44 +66,6 @@ describe('equal requests of an invocation', () => {
     }
   });
 
-  it('are those with equal bits: a NaN equals itself, and -0 is not 0', async () => {
-    const inputs = [
-      { name: 'x', datatype: 'FP32', shape: [1, 3] },
-      { name: 'index', datatype: 'INT64', shape: [1] },
-    ];
-    const binary = (x: number) => ({
-      inputs,
-      raw_input_contents: [Float32Array.of(x, 2, 4), BigInt64Array.of(0n)].map((data) =>
-        Buffer.from(data.buffer).toString('base64'),
-      ),
-      parameters: { binary_data_output: false },
-    });
-    const notNumbers = [request({ x: ['NaN', 2, 4] }), request({ x: ['NaN', 2, 4] })];
-
-    const { answers, rows } = await answersTo([...notNumbers, binary(0), binary(-0), request({ x: [0, 2, 4] })]);
-
-    const firsts = answers.map((answer) => (outputsOf(answer)[0] as unknown[])[0]);
-    expect(firsts).toEqual(['NaN', 'NaN', 'Infinity', '-Infinity', 'Infinity']);
-    expect(rows).toBe(3);
-  });
-
-  it('are not equal if they ask for other outputs, in another form or of another version', async () => {
-    const bodies = [
-      request({}),
-      request({ outputs: [{ name: 'value' }] }),
-      request({ parameters: { binary_data_output: true } }),
-      request({ model_version: '2' }),
-      request({ parameters: { mine: 1 } }),
-    ];
-
-    const { answers, rows } = await answersTo(bodies, { ...MODELS, 'costly/2/model.onnx': costlyModel() });
-
-    expect(rows).toBe(4);
-    expect(answers.map(({ model_version }) => model_version)).toEqual(['2', '2', '2', '2', '2']);
-    expect(outputsOf(answers[1])).toEqual([[10]]);
-    expect(answers[2]).toMatchObject({ raw_output_contents: [expect.any(String), expect.any(String)] });
-  });
-
   it('of packed messages are run for each message, so that no answers wait for other messages', async () => {
     const packed = ['a', 'b'].map((name) => [
       request({ id: name }),

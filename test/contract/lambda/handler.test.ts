@@ -5,8 +5,6 @@ import { interceptSends, useSqsServer } from '../../helpers/awsServers.ts';
 import {
   type Deployment,
   deployed,
-  digitRequest,
-  digitSamples,
   failuresOf,
   invoke,
   lambdaContext,
@@ -40,24 +38,6 @@ async function answersOn(queueUrl: string): Promise<Map<string, Answer>> {
 }
 
 describe('the handler', () => {
-  it('writes one result under the message ID of every record, and reports no failure', async () => {
-    const { resultQueueUrl, ...rest } = deployment();
-    const { handler } = await deployed({ resultQueueUrl, ...rest });
-    const samples = await digitSamples(40);
-    const records = samples.map((sample) => sqsRecord(digitRequest(sample)));
-
-    expect(await invoke(handler, records)).toEqual(NONE);
-
-    const answers = await answersOn(resultQueueUrl);
-    expect([...answers.keys()].toSorted()).toEqual(records.map(({ messageId }) => messageId).toSorted());
-    for (const [messageId, answer] of answers) expect(answer.message_id).toBe(messageId);
-    const right = records.filter(({ messageId }, index) => {
-      const label = answers.get(messageId)?.outputs?.find(({ name }) => name === 'label')?.data[0];
-      return label === samples[index]?.label;
-    });
-    expect(right.length).toBeGreaterThan(36);
-  });
-
   it.each(['', '.fifo'])('answers those older than the deployment allows, without a run: queue%s', async (suffix) => {
     const where = deployment();
     const { handler } = await deployed(where, { variables: { BATCHSCORE_MAX_AGE_SECONDS: '60' } });
@@ -80,26 +60,6 @@ describe('the handler', () => {
     for (const record of [sent[1], sent[3]]) {
       expect(answers.get(record?.messageId ?? '')?.outputs?.[0]?.data).toEqual([20]);
     }
-  });
-
-  it('reports exactly the records whose result was not taken', async () => {
-    const where = deployment();
-    const { handler } = await deployed(where);
-    const records = [0, 1, 2, 1].map((index) => sqsRecord(lookupRequest(index)));
-    const [, second, , fourth] = records as [never, (typeof records)[0], never, (typeof records)[0]];
-    const refused = [second.messageId, fourth.messageId];
-    interceptSends(where.sqs, async (entries, reach) => {
-      const { Successful = [] } = await reach();
-      const ids = entries.flatMap(({ Id, MessageAttributes }) =>
-        refused.includes(MessageAttributes?.messageId?.StringValue ?? '') ? [Id] : [],
-      );
-      return {
-        Successful: Successful.filter(({ Id }) => !ids.includes(Id)),
-        Failed: ids.map((Id) => ({ Id, Code: 'AccessDenied', SenderFault: true })),
-      };
-    });
-
-    expect(await invoke(handler, records)).toEqual(failuresOf(second, fourth));
   });
 
   it('reports all, tells of the problem and does not throw when scoring itself has a bug', async () => {

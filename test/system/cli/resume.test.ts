@@ -104,6 +104,9 @@ describe('batchscore score that was stopped', () => {
     const other = await putModel(inFolder(), 'identity', identityModel('INT64', ['batch']));
     const refused = async (changed: readonly string[]) => (await score([...changed, '--resume'])).stderr;
 
+    writeFileSync(inFolder('out.csv.part'), part.subarray(0, -1));
+    expect(await refused(args)).toMatch(/--resume: expected .*out\.csv\.part as the run left it .*, got another file;/);
+    writeFileSync(inFolder('out.csv.part'), part);
     expect(await refused(args.with(args.indexOf('id'), 'turns'))).toMatch(
       /--keep: expected "id", of which the results in .*out\.csv\.part are, got "turns"; give the same, or leave --resume/,
     );
@@ -132,15 +135,20 @@ describe('batchscore score that was stopped', () => {
   });
 
   it('refuses the results of a run that was killed', async () => {
-    writeFileSync(inFolder('killed.csv.part'), 'message_id\n1\n');
-    const { code, stderr } = await score([...argsOf('in.csv', 'killed.csv'), '--resume']);
+    const args = argsOf('in.csv', 'killed.csv');
+    // The note of one that was stopped before is not about them.
+    await stop(args, 'killed.csv');
+    rmSync(inFolder('killed.csv.part'));
+    await stop(args, 'killed.csv', 'SIGKILL');
+    const part = readFileSync(inFolder('killed.csv.part'));
+    const { code, stderr } = await score([...args, '--resume']);
     expect({ code, stderr }).toEqual({
       code: 2,
       stderr: expect.stringMatching(
         /--resume: expected .*killed\.csv\.part\.json beside .*, got none, because .* killed; leave/,
       ),
     });
-    expect(readFileSync(inFolder('killed.csv.part'), 'utf8')).toBe('message_id\n1\n');
+    expect(readFileSync(inFolder('killed.csv.part'))).toEqual(part);
   });
 
   it('begins with the first row without --resume, or where nothing was left', async () => {

@@ -9,23 +9,6 @@ function distinct(results: readonly { readonly message_id: string }[]): number {
 }
 
 describe('the worker', () => {
-  it('answers every message once under its ID, deletes it, and ends with 0 on SIGTERM', async () => {
-    const { requestQueueUrl, start, results } = await deployment(server);
-    server.send(requestQueueUrl, [...Array.from({ length: 300 }, (_, index) => lookup(index)), 'not JSON']);
-    const worker = start();
-
-    const answers = await results(301);
-    worker.send('SIGTERM');
-
-    expect(await worker.ended).toEqual({ code: 0, signal: null });
-    expect(answers).toHaveLength(301);
-    expect(distinct(answers)).toBe(301);
-    expect(answers.filter(({ code }) => code !== undefined)).toMatchObject([{ code: 'INVALID_JSON' }]);
-    expect(await server.receive(requestQueueUrl)).toEqual([]);
-    expect(server.counts(requestQueueUrl)).toEqual({ inFlight: 0, ready: 0 });
-    expect(await worker.says('the worker has drained')).toMatchObject({ level: 'INFO', cause: 'SIGTERM' });
-  });
-
   it('answers packed messages in packed results', async () => {
     const { requestQueueUrl, resultQueueUrl, start, results } = await deployment(server, {
       environment: { BATCHSCORE_RESULTS_PER_MESSAGE: '10000', BATCHSCORE_WINDOW_SECONDS: '0.5' },

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { closedGate, whatCanHappen } from '../../helpers/manualClock.ts';
 import {
   enoughTime,
   lineRequest,
@@ -10,32 +9,11 @@ import {
   standardRecord,
   standardRecords,
 } from '../../helpers/scoring.ts';
-import { statuses, writtenRecords } from '../core/scoreRecords/answers.ts';
+import { statuses } from '../core/scoreRecords/answers.ts';
 
 const RECORDS = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3])]);
 
-describe('a record is acknowledged only when its result is written', () => {
-  it('tells no outcome while a write is open', async () => {
-    const gate = closedGate();
-    let offered = 0;
-    const before = (results: readonly unknown[]) => {
-      offered += results.length;
-      return gate.opened;
-    };
-    const deps = scoringDependencies({ writer: memoryWriter({ before }) });
-    let told = false;
-    const scoring = scoreRecords(RECORDS, deps, enoughTime()).finally(() => {
-      told = true;
-    });
-
-    await whatCanHappen();
-    expect([told, offered]).toEqual([false, 3]);
-    gate.open();
-
-    expect(statuses(await scoring)).toEqual(['answered', 'answered', 'answered']);
-    expect(writtenRecords(deps.writer)).toEqual([0, 1, 2]);
-  });
-
+describe('a write', () => {
   it('gives the writer the signal that ends its retries', async () => {
     const given = new Set<AbortSignal>();
     const before = (_: unknown, signal: AbortSignal) => void given.add(signal);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { RunWithdrawnError } from '../../../lambda/core/model.ts';
 import type { TimeLimit } from '../../../lambda/core/record.ts';
 import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import { requestRows } from '../../../lambda/jobs/rows.ts';
@@ -108,6 +109,25 @@ describe('the calls of a job', () => {
     }
     expect(calls).toBeGreaterThan(1);
     expect(scoresOf(await rowsOf(job.storage))).toEqual(expectedScores(3_000));
+  });
+
+  it.each([
+    ['scored once a call has time for it', 2, undefined],
+    ['answered with an error where two whole calls have none for it', Number.POSITIVE_INFINITY, 'DEADLINE'],
+  ])('go on after a row that lacks time, which is %s', async (_, timesOut, code) => {
+    let left = timesOut;
+    const model = lineModel({
+      before([x]) {
+        if (x?.data.includes(1 as never) && left-- > 0) throw new RunWithdrawnError('its time is over');
+      },
+    });
+    const row = rowsFile(1).length;
+    const rows = await runJob(jobOfRows(3, { models: repositoryOf(model), partBytes: 3 * row, pieceBytes: row }));
+    expect(rows.map((one) => [one.message_id, one.code])).toEqual([
+      ['0', undefined],
+      [`${row}`, code],
+      [`${2 * row}`, undefined],
+    ]);
   });
 
   it('end a job whose input is overwritten meanwhile, and mix no two versions', async () => {

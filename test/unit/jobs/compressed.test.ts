@@ -1,7 +1,7 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { finishJob } from '../../../lambda/jobs/finishJob.ts';
-import { failedKey, planKey, readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import { failedKey, planKey, readHead, readParts, reportKey } from '../../../lambda/jobs/jobObjects.ts';
 import type { Next, Part } from '../../../lambda/jobs/jobTypes.ts';
 import { planJob } from '../../../lambda/jobs/planJob.ts';
 import { skipPiece } from '../../../lambda/jobs/scorePart.ts';
@@ -115,6 +115,16 @@ describe('compressed text', () => {
     await job.storage.put(failedKey(FOLDER, 0, pieces), JSON.stringify(phantom));
     const { failedParts } = await finishJob({ action: 'finish', start: startOf(job) }, job.storage, () => 0);
     expect([failedParts, manifestIn(job.storage).failedParts]).toEqual([0, []]);
+  });
+
+  it('is reported again only where a report lacks when its job is resumed', async () => {
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), SIZES);
+    const rows = await runJob(job);
+    const lost = reportKey(FOLDER, 0, 1);
+    await job.storage.remove(lost);
+    const before = job.storage.puts.length;
+    expect(await runJob({ ...job, run: 2 })).toEqual(rows);
+    expect(job.storage.puts.slice(before).filter((key) => /data|reports/.test(key))).toEqual([lost]);
   });
 
   it('of more pieces than keys can tell apart in order is refused, with the number', async () => {

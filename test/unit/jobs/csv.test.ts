@@ -87,7 +87,7 @@ describe('a job of CSV', () => {
   });
 
   it('says in its manifest what the first error of each code was, wherever it lies', async () => {
-    const csv = 'x\n1\none\n2\n3\n3,4\ntwo\n5,6\n';
+    const csv = 'x\n1\none\n2\n3\ntwo\n3,4\n5,6\n';
     const job = jobOf('in/a.csv', csv, { partBytes: 20, pieceBytes: 10 });
     await runJob(job);
     const { errors, reasons } = manifestIn(job.storage);
@@ -95,7 +95,7 @@ describe('a job of CSV', () => {
       errors: { INVALID_DATA: 2, INVALID_REQUEST: 2 },
       reasons: {
         INVALID_DATA: { message_id: '4', error: `column 'x': expected a value of FP32, got "one"; fix that row` },
-        INVALID_REQUEST: { message_id: '12', error: expect.stringMatching(/^line: expected 1 field, .* got 2;/) },
+        INVALID_REQUEST: { message_id: '16', error: expect.stringMatching(/^line: expected 1 field, .* got 2;/) },
       },
     });
   });
@@ -211,7 +211,7 @@ describe('a job of CSV', () => {
     ['', { inputs: INPUTS }, /expected the names of the columns in the first line of CSV, got none/],
     [`${','.repeat(1_048_576)}\n`, { inputs: INPUTS }, /in the first line of CSV, got 1048576 bytes or more/],
     [Buffer.from([0xff, 10]), { inputs: INPUTS }, /expected UTF-8 in the first line, got other bytes/],
-  ])('refuses %j with %j before anything is scored', async (csv, asked, message) => {
+  ])('refuses what it cannot read as it is asked to, before anything is scored: %#', async (csv, asked, message) => {
     const planned = planOf(jobOf('in/a.csv', csv, { models: ECHO, spec: asked }));
     await expect(planned).rejects.toMatchObject({ name: 'INVALID_JOB', message: expect.stringMatching(message) });
   });

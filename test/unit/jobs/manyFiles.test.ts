@@ -156,6 +156,14 @@ describe('a job over many files', () => {
     expect(most.puts).toBeGreaterThan(1);
   });
 
+  it('has at most 64 small files in a part', async () => {
+    const files = Object.fromEntries(Array.from({ length: 130 }, (_, x) => [`in/${x}.jsonl`, line(x)]));
+    const job = await jobOver('in/', files, { partBytes: 1_000_000 });
+    await planOf(job);
+    const parts = await readParts(job.storage, planKey(FOLDER, 1));
+    expect(parts.map((part) => part.files.length)).toEqual([64, 64, 2]);
+  });
+
   it('scores plain objects, and fails only the lines that are none', async () => {
     const files = { 'in/a.jsonl': '{"x":1}\n', 'in/b.jsonl': '{"x":2}\n{"y":3}\n', 'in/c.jsonl': '\n' };
     const rows = await runJob(await jobOver('in/', files));

@@ -7,7 +7,7 @@ import type { JobStorage } from '../../../lambda/jobs/jobFiles.ts';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { type JobOptions, jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
 import { dataPage, parquetFile, plain, plainTexts, withFooter } from '../../helpers/parquetFile.ts';
-import { echoModel, inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
+import { echoModel, inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 type Row = Record<string, unknown>;
 
@@ -241,6 +241,19 @@ describe('a job of Parquet', () => {
     await refused(fileOf('lz4'), /expected one of UNCOMPRESSED, SNAPPY, GZIP, ZSTD, BROTLI, got LZ4/);
     await refused(Buffer.from('not parquet at all'), /expected Parquet, got bytes that are not/);
     await refused(Buffer.alloc(0), /expected Parquet, got bytes that are not/);
+  });
+
+  it('refuses more than 100,000 pieces before anything is scored', async () => {
+    const planned = (rows: number) => {
+      const content = Buffer.from(parquetWriteBuffer({ columnData: [{ name: 'x', data: new Float32Array(rows) }] }));
+      const asked = { models: repositoryOf(lineModel()), spec: { inputs: { x: ['x'] } } };
+      return planOf(jobOfParquet(content, { ...asked, partBytes: 1_000, pieceBytes: 1 }));
+    };
+    await expect(planned(100_000)).resolves.toMatchObject({ pieces: 100_000 });
+    await expect(planned(100_001)).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message: expect.stringContaining('expected at most 100000 pieces of 1 bytes, got more'),
+    });
   });
 
   it('fills a ragged axis with lists, whatever pages and pieces their rows begin in', async () => {

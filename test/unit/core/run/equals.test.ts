@@ -47,6 +47,7 @@ describe('equal requests', () => {
       false,
     ],
     ['of another form', [numbers(1), request(Float32Array.of(1), { reply: 'binary' })], false],
+    ['for other outputs', [numbers(1), request(Float32Array.of(1), { outputs: [1] })], false],
     ['of another model', [numbers(1), request(Float32Array.of(1), { model: lineModel() })], false],
     ['of another shape', [request(new Uint8Array(4)), request(new Float32Array(1))], false],
   ])('%s: join: %s', (_, [first, second], joins) => {
