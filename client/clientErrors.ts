@@ -69,7 +69,7 @@ export class SendError extends Error {
 }
 
 export interface SubmitFailure {
-  /** Index of the request that cannot be accepted. Undefined if the signal aborted. */
+  /** Index of the request that cannot be accepted. Undefined if the signal aborted or the client was closed. */
   readonly index: number | undefined;
   readonly cause: unknown;
 }

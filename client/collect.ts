@@ -30,8 +30,8 @@ export async function* collect(
   const expected = missing.size;
   const deadline = startDeadline(timeoutMs, signal);
   const { store, inbox } = dependencies;
-  for (const id of collected) inbox.dismiss(id);
   try {
+    for (const id of collected) inbox.dismiss(id);
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;

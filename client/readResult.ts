@@ -325,7 +325,7 @@ const ID = /^([^/]+)(?:\/(0|[1-9]\d{0,8}))?$/;
 
 /** @throws TypeError if `submit` cannot have returned this ID */
 export function placeOf(id: string): RequestPlace {
-  const [, messageId, position] = ID.exec(id) ?? [];
+  const [, messageId, position] = (typeof id === 'string' ? ID.exec(id) : null) ?? [];
   if (messageId !== undefined) {
     return { messageId, position: position === undefined ? undefined : Number(position) };
   }

@@ -15,7 +15,7 @@ export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
 }
 
 interface ScoreDependencies {
-  readonly outbox: Outbox;
+  readonly outbox: Pick<Outbox, 'send'>;
   readonly inbox: Inbox;
 }
 
