@@ -222,7 +222,7 @@ class QueueStore implements ResultStore {
       this.#warn(
         'taken',
         `the result of ${messageId}, for which nobody waits, would lock its message group on the FIFO result queue; it ` +
-          'is taken off and kept in memory alone; set onUnclaimed to store such results',
+          'is taken off and kept in memory alone; give each client a queue of its own, or set onUnclaimed to store such results',
       );
     } else {
       const { result, complete } = await stored.read(read);
@@ -274,11 +274,11 @@ class QueueStore implements ResultStore {
   }
 
   /**
-   * Counts the messages that are hidden but were not received here, for example by a client that ended without `close`.
+   * Counts the messages that are hidden but were not received here, but by a client that ended without `close`, or that
+   * reads this queue too.
    */
   async #hiddenByOthers(): Promise<StoreTrouble['hidden']> {
-    const seconds = Math.ceil(HIDDEN_SECONDS - (performance.now() - this.#startedAt) / 1000);
-    if (seconds <= 0) return undefined;
+    const seconds = Math.max(0, Math.ceil(HIDDEN_SECONDS - (performance.now() - this.#startedAt) / 1000));
     const { sqs, queueUrl: QueueUrl, closing: abortSignal } = this.#options;
     const AttributeNames = ['ApproximateNumberOfMessagesNotVisible' as const];
     try {

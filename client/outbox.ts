@@ -16,12 +16,12 @@ import {
   pointerMessage,
 } from '../lambda/aws/sqsMessages.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
-import { requestKeys, resultKeys } from '../lambda/core/places.ts';
+import { requestKeys } from '../lambda/core/places.ts';
 import { type PayloadPointer, RESULT_QUEUE_ATTRIBUTE } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import { type Encoding, type RequestEntry, type ScoreRequest, toEntry } from './encodeRequest.ts';
 import { queueNameOf } from './optionKinds.ts';
-import { idInPacked, type PayloadSource } from './readResult.ts';
+import { createPayloadSource, idInPacked, type PayloadSource } from './readResult.ts';
 
 /** Outbox, which gathers the requests of all callers into messages, and messages into batch calls. */
 export interface Outbox {
@@ -356,17 +356,11 @@ export interface Payloads extends PayloadSource {
  */
 export function createPayloads(s3: S3Client, bucket: string, prefix: string): Payloads {
   return {
-    bucket,
-    resultKeys: resultKeys(prefix),
+    ...createPayloadSource(bucket, prefix, (object) => s3.send(new GetObjectCommand(object))),
     async put(Body) {
       const key = `${requestKeys(prefix)}${randomUUID()}`;
       await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentType: 'application/json' }));
       return { bucket, key };
-    },
-    async get({ bucket: Bucket, key: Key }) {
-      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
-      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
-      return await Body.transformToString('utf-8');
     },
   };
 }

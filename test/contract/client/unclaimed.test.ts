@@ -139,12 +139,24 @@ describe('results that a client received before it crashed', () => {
     const received = await sqs.receive(resultQueueUrl, { visibilitySeconds: 30 });
     const producer = client();
     expect(String(await rejectionOf(allOf(producer.collect(orphans(3), { timeoutMs: 500 }))))).toMatch(
-      /3 are missing; 3 may be hidden for (29|30) s more, as a client received them and ended without close\(\); collect/,
+      /3 are missing; 3 may be hidden for (29|30) s more, as a client received them that ended without close\(\) or reads this result queue too; collect/,
     );
     for (const { ReceiptHandle } of received) {
       const returned = { QueueUrl: resultQueueUrl, ReceiptHandle, VisibilityTimeout: 0 };
       await sqs.client().send(new ChangeMessageVisibilityCommand(returned));
     }
     await expect(allOf(producer.collect(orphans(3), IN_TIME))).resolves.toHaveLength(3);
+  });
+
+  it('are not meant by a timeout after that time: another client reads the queue then', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    const producer = client();
+    const now = performance.now.bind(performance);
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + 31_000);
+    await writer.write(orphans(3).map(resultOf), ALIVE);
+    await sqs.receive(resultQueueUrl, { visibilitySeconds: 30 });
+    expect(String(await rejectionOf(allOf(producer.collect(orphans(3), { timeoutMs: 500 }))))).toContain(
+      '3 are missing; 3 may be hidden, as another client reads this result queue; give each client a queue of its own',
+    );
   });
 });
