@@ -37,14 +37,8 @@ export const QUEUE_OPTIONS = {
     .optional(),
 };
 
-/** Returns undefined if the options name no queue. */
-export function openQueue(options: QueueOptions & StoreContext): ResultStore | undefined {
-  const { resultQueueUrl: queueUrl } = options;
-  return queueUrl === undefined ? undefined : new QueueStore({ ...options, queueUrl });
-}
-
 interface QueueStoreOptions extends QueueOptions, StoreContext {
-  readonly queueUrl: string;
+  readonly resultQueueUrl: string;
 }
 
 /** Duration of a poll. Polls are short, because an aborted poll would leave received messages hidden. */
@@ -76,7 +70,7 @@ interface Kept {
  *
  * @see docs/adr/0014-one-reader-for-each-result-queue.md
  */
-class QueueStore implements ResultStore {
+export class QueueStore implements ResultStore {
   readonly clients = [];
   readonly replyTo: string;
   readonly #options: QueueStoreOptions;
@@ -96,7 +90,7 @@ class QueueStore implements ResultStore {
   #broken: Error | undefined;
 
   constructor(options: QueueStoreOptions) {
-    const { sqs, queueUrl, closing, inbox } = options;
+    const { sqs, resultQueueUrl: queueUrl, closing, inbox } = options;
     this.#options = options;
     this.replyTo = queueUrl;
     this.#isFifo = isFifo(queueUrl);
@@ -139,7 +133,7 @@ class QueueStore implements ResultStore {
    * a message.
    */
   #receiver(): () => Promise<MessageRecord[]> {
-    const { sqs, queueUrl } = this.#options;
+    const { sqs, resultQueueUrl: queueUrl } = this.#options;
     const receiver = (waitSeconds: number) =>
       createReceiver({
         sqs,
@@ -166,10 +160,12 @@ class QueueStore implements ResultStore {
   }
 
   #onPollError(error: unknown): void {
-    const { inbox, queueUrl } = this.#options;
+    const { inbox, resultQueueUrl } = this.#options;
     this.#pollError = error;
     if (!isCallersFault(error)) return;
-    inbox.fail(new Error(`the result queue ${queueUrl} cannot be read: ${describeError(error)}`, { cause: error }));
+    inbox.fail(
+      new Error(`the result queue ${resultQueueUrl} cannot be read: ${describeError(error)}`, { cause: error }),
+    );
   }
 
   async #take(record: MessageRecord): Promise<void> {
@@ -241,7 +237,7 @@ class QueueStore implements ResultStore {
 
   #leave({ messageId }: MessageRecord, problem: string): void {
     this.#broken = new Error(
-      `message ${messageId} of the result queue ${this.#options.queueUrl}: ${problem}; it was left there`,
+      `message ${messageId} of the result queue ${this.#options.resultQueueUrl}: ${problem}; it was left there`,
     );
     this.#warn(messageId, this.#broken.message);
   }
@@ -279,7 +275,7 @@ class QueueStore implements ResultStore {
    */
   async #hiddenByOthers(): Promise<StoreTrouble['hidden']> {
     const seconds = Math.max(0, Math.ceil(HIDDEN_SECONDS - (performance.now() - this.#startedAt) / 1000));
-    const { sqs, queueUrl: QueueUrl, closing: abortSignal } = this.#options;
+    const { sqs, resultQueueUrl: QueueUrl, closing: abortSignal } = this.#options;
     const AttributeNames = ['ApproximateNumberOfMessagesNotVisible' as const];
     try {
       const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames }), {
