@@ -86,7 +86,7 @@ export class QueueStore implements ResultStore {
   #keptBytes = 0;
   readonly #warnings = new Set<string>();
   #pollError: unknown;
-  /** Error of the last message that could not be read. */
+  /** Error of the last message that could not be read and stays on the queue. */
   #broken: Error | undefined;
 
   constructor(options: QueueStoreOptions) {
@@ -193,6 +193,8 @@ export class QueueStore implements ResultStore {
     if (state === 'unclaimed') return await this.#handOver(stored, kept);
     if (state !== 'wanted') return;
     const { result, complete } = await stored.read(read);
+    // It stays on the queue. On a FIFO queue, results of its message group that are behind it do not arrive.
+    if (!complete && this.#isFifo && 'error' in result) this.#broken = result.error;
     const accepted = (id: string): void => {
       // An error of a whole message does not tell the number of its requests, so it is kept for later callers.
       if ('error' in result && id !== messageId) kept.handedOver.add(messageId);

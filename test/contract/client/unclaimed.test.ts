@@ -1,6 +1,7 @@
 import { ChangeMessageVisibilityCommand } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
+import { pointerBody } from '../../../lambda/core/record.ts';
 import { interceptSends } from '../../helpers/awsServers.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { allOf, lineAnswer, lineOf, rejectionOf } from './requests.ts';
@@ -65,6 +66,25 @@ describe('results of a FIFO queue that nobody waits for', () => {
     expect(await allOf(producer.collect(orphans(20), IN_TIME))).toHaveLength(20);
     await producer.close();
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+});
+
+describe('results of a FIFO queue whose payloads cannot be fetched', () => {
+  it('are named by the timeout of those behind them in their message group, and stay', async () => {
+    const { client, writer, resultQueueUrl, payloadBucket } = await deployments.create('queue', 'fifo');
+    const ids = orphans(12);
+    const body = pointerBody({ bucket: payloadBucket, key: 'results/a' });
+    const pointing = inOneGroup(ids).map((result) => ({ ...result, body }));
+    await writer.write(pointing, ALIVE);
+    const producer = client({ payloadBucket: undefined });
+    const came: ScoringResult[] = [];
+    const collecting = (async () => {
+      for await (const result of producer.collect(ids, { timeoutMs: 1_500 })) came.push(result);
+    })();
+    expect(String(await rejectionOf(collecting))).toMatch(/are missing; the result store .*; set payloadBucket;/);
+    expect(came.length).toBeGreaterThan(0);
+    await producer.close();
+    expect(sqs.counts(resultQueueUrl)).toMatchObject({ inFlight: 0, ready: 12 });
   });
 });
 
