@@ -29,7 +29,7 @@ export class Batchscore {
     const { signal: closing } = this.#closing;
     const context = { inbox: this.#inbox, read: createReader(payloads), warn, closing };
     this.#store = openResultStore({ ...this.#settings, ...context });
-    this.#outbox = createOutbox({ ...this.#settings, replyTo: this.#store?.replyTo, payloads, closing });
+    this.#outbox = createOutbox({ ...this.#settings, replyTo: this.#store?.replyTo, payloads });
   }
 
   /**
@@ -61,8 +61,8 @@ export class Batchscore {
    *
    * @returns the message IDs, in the order of the requests. IDs of requests that share a message are
    * `<message ID>/<position>`
-   * @throws SubmitError with the accepted message IDs, if a request cannot be encoded, pulled or sent, or the signal
-   * aborts
+   * @throws SubmitError with the accepted message IDs, if a request cannot be encoded, pulled or sent, the signal
+   * aborts, or the client is closed
    * @throws Error if there is no request queue, or the AWS clients have no region
    */
   async submit(
@@ -135,13 +135,13 @@ export class Batchscore {
   }
 
   /**
-   * Ends all waits, lets running polls finish (at most 2 s), deletes from the result queue the messages that callers
-   * received, makes the others visible again, and destroys the AWS clients that it created.
+   * Ends all waits, lets polls (at most 2 s) and sends (at most 30 s) under way finish, deletes from the result queue the
+   * messages that callers received, makes the others visible again, and destroys the AWS clients that it created.
    */
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
     this.#inbox.close(closed);
-    await this.#store?.close();
+    await Promise.all([this.#outbox?.close(closed), this.#store?.close()]);
     this.#closing.abort(closed);
     for (const client of this.#settings.ownClients) client.destroy();
   }

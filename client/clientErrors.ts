@@ -69,7 +69,7 @@ export class SendError extends Error {
 }
 
 export interface SubmitFailure {
-  /** Index of the request that cannot be accepted. Undefined if the signal aborted. */
+  /** Index of the request that cannot be accepted. Undefined if the signal aborted or the client was closed. */
   readonly index: number | undefined;
   readonly cause: unknown;
 }
@@ -121,23 +121,31 @@ export class CollectTimeoutError extends Error {
 
   constructor(missing: readonly string[], expected: number, timeoutMs: number, { cause, hidden }: StoreTrouble = {}) {
     const unread = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
-    const what =
-      hidden === undefined
-        ? 'collect the missing ones again, or look for their messages in the dead-letter queue'
-        : `${hidden.messages} may be hidden for ${hidden.seconds} s more, as a client received them and ended without ` +
-          'close(); collect the missing ones again after that';
     super(
       `expected ${plural(expected, 'result')} within ${timeoutMs} ms, ${missing.length} ${missing.length === 1 ? 'is' : 'are'} ` +
-        `missing${unread}; ${what}`,
+        `missing${unread}; ${adviceFor(hidden)}`,
       { cause },
     );
     this.missing = missing;
   }
 }
 
+function adviceFor(hidden: StoreTrouble['hidden']): string {
+  if (hidden === undefined)
+    return 'collect the missing ones again, or look for their messages in the dead-letter queue';
+  const { messages, seconds } = hidden;
+  return seconds === 0
+    ? `${messages} may be hidden, as another client reads this result queue; give each client a queue of its own`
+    : `${messages} may be hidden for ${seconds} s more, as a client received them that ended without close() or reads ` +
+        'this result queue too; collect the missing ones again after that';
+}
+
 export interface StoreTrouble {
   /** Error of the last read that failed. */
   readonly cause?: unknown;
-  /** Messages of a result queue that another process received, and seconds until all of them are visible again. */
+  /**
+   * Messages of a result queue that another process received, and seconds until those are visible that it received
+   * before this client started. 0 if it received them later.
+   */
   readonly hidden?: { readonly messages: number; readonly seconds: number } | undefined;
 }

@@ -196,10 +196,10 @@ export function createJobs(settings: JobSettings): Jobs {
     },
     async *objects(job) {
       const { start } = await describe(job);
-      const text = await storage.get(manifestKey(start.folder));
-      if (text === undefined)
+      const manifest = await parsed(storage, manifestKey(start.folder), MANIFEST);
+      if (manifest === undefined)
         throw new Error(`job ${job}: expected it to be done, it has no manifest; wait, or resume it`);
-      const { data, bytesOut } = parseObject(MANIFEST, text, manifestKey(start.folder));
+      const { data, bytesOut } = manifest;
       let [objects, bytes] = [0, 0];
       for await (const { key, etag, bytes: size } of storage.list(data.prefix)) {
         objects += 1;
@@ -274,10 +274,9 @@ async function startedByItself(
   if (!startsByItself(input.key, settings) || name === jobId(input, spec)) return undefined;
   const latest = await latestRun(settings, name);
   if (latest !== undefined) {
-    const key = headKey(latest.start.folder);
-    const planned = await createJobStorage(settings).get(key);
+    const planned = await parsed(createJobStorage(settings), headKey(latest.start.folder), JOB_HEAD);
     if (planned === undefined && latest.status !== 'RUNNING') return undefined;
-    if (planned !== undefined && isAskedFor(spec, parseObject(JOB_HEAD, planned, key))) return latest.start;
+    if (planned !== undefined && isAskedFor(spec, planned)) return latest.start;
   }
   throw new Error(
     `input: expected the settings of its folder for ${input.key}, which starts a job by itself as soon as it is put ` +

@@ -9,8 +9,8 @@ import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 import type { ResultStore, StoreContext } from './collect.ts';
-import { openQueue, QUEUE_OPTIONS, type QueueOptions } from './collectFromQueue.ts';
-import { openTable, TABLE_OPTIONS, type TableOptions } from './collectFromTable.ts';
+import { QUEUE_OPTIONS, type QueueOptions, QueueStore } from './collectFromQueue.ts';
+import { TABLE_OPTIONS, type TableOptions, TableStore } from './collectFromTable.ts';
 import type { Encoding } from './encodeRequest.ts';
 import { clientOption, isFifo, NAME, QUEUE_URL } from './optionKinds.ts';
 
@@ -143,5 +143,7 @@ export function readOptions(options: BatchscoreOptions) {
 
 /** Returns the store that results are read from: the first that the options name. */
 export function openResultStore(options: QueueOptions & TableOptions & StoreContext): ResultStore | undefined {
-  return openTable(options) ?? openQueue(options);
+  const { resultTable, resultQueueUrl } = options;
+  if (resultTable !== undefined) return new TableStore({ ...options, resultTable });
+  return resultQueueUrl === undefined ? undefined : new QueueStore({ ...options, resultQueueUrl });
 }

@@ -1,4 +1,5 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
+import { sooner } from '../lambda/core/concurrency.ts';
 import { CollectTimeoutError, type StoreTrouble } from './clientErrors.ts';
 import type { Inbox } from './inbox.ts';
 import type { ReadStored, ScoringResult } from './readResult.ts';
@@ -30,14 +31,14 @@ export async function* collect(
   const expected = missing.size;
   const deadline = startDeadline(timeoutMs, signal);
   const { store, inbox } = dependencies;
-  for (const id of collected) inbox.dismiss(id);
   try {
+    for (const id of collected) inbox.dismiss(id);
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
-    if (!deadline.isTimeout(error)) throw error;
+    if (error !== TIMED_OUT) throw error;
     throw new CollectTimeoutError([...missing], expected, timeoutMs, await store.trouble());
   } finally {
-    deadline.clear();
+    deadline.end();
   }
 }
 
@@ -68,33 +69,21 @@ async function* collectUntil(
   }
 }
 
-export interface Deadline {
-  /** Aborts at the deadline, or with the caller's signal and its reason. */
-  readonly signal: AbortSignal;
-  /** Returns true if `error` is the timeout. */
-  isTimeout(error: unknown): boolean;
-  clear(): void;
-}
-
 /** Maximum delay of a Node timer. A longer one fires immediately. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+const { signal: NEVER } = new AbortController();
+/** Reason of a signal that aborted at its deadline. */
+export const TIMED_OUT = Symbol('timed out');
 
 /**
  * Starts a deadline. Unlike `AbortSignal.timeout`, it keeps the process alive.
  *
+ * @returns a signal that aborts with `signal`, or at the deadline with `TIMED_OUT`, and a function that ends the timer
  * @throws RangeError if `timeoutMs` is outside the range of a timer
  */
-export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
-  if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIMEOUT_MS)) {
-    throw new RangeError(`timeoutMs: expected 1 to ${LONGEST_TIMEOUT_MS} milliseconds, got ${timeoutMs}`);
-  }
-  const time = new AbortController();
-  const timer = setTimeout(() => time.abort(), timeoutMs);
-  return {
-    signal: signal === undefined ? time.signal : AbortSignal.any([signal, time.signal]),
-    isTimeout: (error) => time.signal.aborted && error === time.signal.reason,
-    clear: () => clearTimeout(timer),
-  };
+export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): ReturnType<typeof sooner> {
+  if (timeoutMs >= 1 && timeoutMs <= LONGEST_TIMEOUT_MS) return sooner(signal ?? NEVER, timeoutMs, TIMED_OUT);
+  throw new RangeError(`timeoutMs: expected 1 to ${LONGEST_TIMEOUT_MS} milliseconds, got ${timeoutMs}`);
 }
 
 /** Result store as a client reads it. While a caller waits, it moves results to the inbox. */

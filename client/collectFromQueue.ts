@@ -37,14 +37,8 @@ export const QUEUE_OPTIONS = {
     .optional(),
 };
 
-/** Returns undefined if the options name no queue. */
-export function openQueue(options: QueueOptions & StoreContext): ResultStore | undefined {
-  const { resultQueueUrl: queueUrl } = options;
-  return queueUrl === undefined ? undefined : new QueueStore({ ...options, queueUrl });
-}
-
 interface QueueStoreOptions extends QueueOptions, StoreContext {
-  readonly queueUrl: string;
+  readonly resultQueueUrl: string;
 }
 
 /** Duration of a poll. Polls are short, because an aborted poll would leave received messages hidden. */
@@ -76,7 +70,7 @@ interface Kept {
  *
  * @see docs/adr/0014-one-reader-for-each-result-queue.md
  */
-class QueueStore implements ResultStore {
+export class QueueStore implements ResultStore {
   readonly clients = [];
   readonly replyTo: string;
   readonly #options: QueueStoreOptions;
@@ -92,11 +86,11 @@ class QueueStore implements ResultStore {
   #keptBytes = 0;
   readonly #warnings = new Set<string>();
   #pollError: unknown;
-  /** Error of the last message that could not be read. */
+  /** Error of the last message that could not be read and stays on the queue. */
   #broken: Error | undefined;
 
   constructor(options: QueueStoreOptions) {
-    const { sqs, queueUrl, closing, inbox } = options;
+    const { sqs, resultQueueUrl: queueUrl, closing, inbox } = options;
     this.#options = options;
     this.replyTo = queueUrl;
     this.#isFifo = isFifo(queueUrl);
@@ -139,7 +133,7 @@ class QueueStore implements ResultStore {
    * a message.
    */
   #receiver(): () => Promise<MessageRecord[]> {
-    const { sqs, queueUrl } = this.#options;
+    const { sqs, resultQueueUrl: queueUrl } = this.#options;
     const receiver = (waitSeconds: number) =>
       createReceiver({
         sqs,
@@ -166,10 +160,12 @@ class QueueStore implements ResultStore {
   }
 
   #onPollError(error: unknown): void {
-    const { inbox, queueUrl } = this.#options;
+    const { inbox, resultQueueUrl } = this.#options;
     this.#pollError = error;
     if (!isCallersFault(error)) return;
-    inbox.fail(new Error(`the result queue ${queueUrl} cannot be read: ${describeError(error)}`, { cause: error }));
+    inbox.fail(
+      new Error(`the result queue ${resultQueueUrl} cannot be read: ${describeError(error)}`, { cause: error }),
+    );
   }
 
   async #take(record: MessageRecord): Promise<void> {
@@ -197,6 +193,8 @@ class QueueStore implements ResultStore {
     if (state === 'unclaimed') return await this.#handOver(stored, kept);
     if (state !== 'wanted') return;
     const { result, complete } = await stored.read(read);
+    // It stays on the queue. On a FIFO queue, results of its message group that are behind it do not arrive.
+    if (!complete && this.#isFifo && 'error' in result) this.#broken = result.error;
     const accepted = (id: string): void => {
       // An error of a whole message does not tell the number of its requests, so it is kept for later callers.
       if ('error' in result && id !== messageId) kept.handedOver.add(messageId);
@@ -222,7 +220,7 @@ class QueueStore implements ResultStore {
       this.#warn(
         'taken',
         `the result of ${messageId}, for which nobody waits, would lock its message group on the FIFO result queue; it ` +
-          'is taken off and kept in memory alone; set onUnclaimed to store such results',
+          'is taken off and kept in memory alone; give each client a queue of its own, or set onUnclaimed to store such results',
       );
     } else {
       const { result, complete } = await stored.read(read);
@@ -241,7 +239,7 @@ class QueueStore implements ResultStore {
 
   #leave({ messageId }: MessageRecord, problem: string): void {
     this.#broken = new Error(
-      `message ${messageId} of the result queue ${this.#options.queueUrl}: ${problem}; it was left there`,
+      `message ${messageId} of the result queue ${this.#options.resultQueueUrl}: ${problem}; it was left there`,
     );
     this.#warn(messageId, this.#broken.message);
   }
@@ -274,12 +272,12 @@ class QueueStore implements ResultStore {
   }
 
   /**
-   * Counts the messages that are hidden but were not received here, for example by a client that ended without `close`.
+   * Counts the messages that are hidden but were not received here, but by a client that ended without `close`, or that
+   * reads this queue too.
    */
   async #hiddenByOthers(): Promise<StoreTrouble['hidden']> {
-    const seconds = Math.ceil(HIDDEN_SECONDS - (performance.now() - this.#startedAt) / 1000);
-    if (seconds <= 0) return undefined;
-    const { sqs, queueUrl: QueueUrl, closing: abortSignal } = this.#options;
+    const seconds = Math.max(0, Math.ceil(HIDDEN_SECONDS - (performance.now() - this.#startedAt) / 1000));
+    const { sqs, resultQueueUrl: QueueUrl, closing: abortSignal } = this.#options;
     const AttributeNames = ['ApproximateNumberOfMessagesNotVisible' as const];
     try {
       const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames }), {

@@ -29,11 +29,8 @@ export const TABLE_OPTIONS = {
   dynamodb: clientOption<DynamoDBClient>('DynamoDBClient').optional(),
 };
 
-/** Returns undefined if the options name no table. */
-export function openTable(options: TableOptions & StoreContext): ResultStore | undefined {
-  const { resultTable, dynamodb, config, own } = options;
-  if (resultTable === undefined) return undefined;
-  return new TableStore(resultTable, dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)), options);
+interface TableStoreOptions extends TableOptions, StoreContext {
+  readonly resultTable: string;
 }
 
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html */
@@ -50,21 +47,20 @@ const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), bod
  * Reads wanted results from the result table in rounds. After a round without results the pause doubles, from 50 ms to
  * 1 s. A new caller ends the pause.
  */
-class TableStore implements ResultStore {
+export class TableStore implements ResultStore {
   readonly clients: readonly [DynamoDBClient];
   readonly lookUp: ResultStore['lookUp'];
-  readonly #table: string;
-  readonly #context: StoreContext;
+  readonly #options: TableStoreOptions;
   #error: unknown;
   #isRunning = false;
   #called = Promise.withResolvers<void>();
 
-  constructor(table: string, dynamodb: DynamoDBClient, context: StoreContext) {
-    this.#table = table;
-    this.clients = [dynamodb];
-    this.lookUp = { where: table, find: (messageId) => this.#find(messageId) };
-    this.#context = context;
-    context.inbox.onWanted(() => {
+  constructor(options: TableStoreOptions) {
+    const { resultTable, dynamodb, config, own, inbox } = options;
+    this.#options = options;
+    this.clients = [dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config))];
+    this.lookUp = { where: resultTable, find: (messageId) => this.#find(messageId) };
+    inbox.onWanted(() => {
       this.#called.resolve();
       this.#called = Promise.withResolvers();
       if (!this.#isRunning) void this.#collectWhileWanted();
@@ -82,12 +78,14 @@ class TableStore implements ResultStore {
   async #find(messageId: string): Promise<ScoringResult | undefined> {
     const [dynamodb] = this.clients;
     const Key = { [MESSAGE_ID_ATTRIBUTE]: { S: messageId } };
-    const { Item } = await dynamodb.send(new GetItemCommand({ TableName: this.#table, Key, ConsistentRead: true }));
+    const { Item } = await dynamodb.send(
+      new GetItemCommand({ TableName: this.#options.resultTable, Key, ConsistentRead: true }),
+    );
     return Item && (await this.#read(Item));
   }
 
   async #collectWhileWanted(): Promise<void> {
-    const { inbox, closing } = this.#context;
+    const { inbox, closing } = this.#options;
     let pauseMs = SHORTEST_PAUSE_MS;
     this.#isRunning = true;
     while (inbox.isWanting() && !closing.aborted) {
@@ -100,7 +98,11 @@ class TableStore implements ResultStore {
         if (closing.aborted) return;
         this.#error = cause;
         if (isCallersFault(cause)) {
-          inbox.fail(new Error(`the result table ${this.#table} cannot be read: ${describeError(cause)}`, { cause }));
+          inbox.fail(
+            new Error(`the result table ${this.#options.resultTable} cannot be read: ${describeError(cause)}`, {
+              cause,
+            }),
+          );
         }
       }
       await sleep(SHORTEST_PAUSE_MS);
@@ -114,7 +116,7 @@ class TableStore implements ResultStore {
   /** Makes one round. @returns number of results that arrived */
   async #askForAll(): Promise<number> {
     const inFlight = pLimit(CALLS_IN_FLIGHT);
-    const wanted = this.#context.inbox.wanted();
+    const wanted = this.#options.inbox.wanted();
     const calls = Array.from({ length: Math.ceil(wanted.length / KEYS_A_CALL) }, (_, call) =>
       inFlight(() => this.#ask(wanted.slice(call * KEYS_A_CALL, (call + 1) * KEYS_A_CALL))),
     );
@@ -124,7 +126,7 @@ class TableStore implements ResultStore {
 
   /** Reads these keys. Unanswered and unprocessed ones stay wanted for the next round. */
   async #ask(messageIds: readonly string[]): Promise<number> {
-    const { inbox, closing } = this.#context;
+    const { inbox, closing } = this.#options;
     const Keys = messageIds
       .filter((messageId) => inbox.stateOf(messageId) === 'wanted')
       .map((messageId) => ({ [MESSAGE_ID_ATTRIBUTE]: { S: messageId } }));
@@ -135,11 +137,11 @@ class TableStore implements ResultStore {
       '#body': BODY_ATTRIBUTE,
       '#pointer': POINTER_ATTRIBUTE,
     };
-    const RequestItems = { [this.#table]: { Keys, ProjectionExpression, ExpressionAttributeNames } };
+    const RequestItems = { [this.#options.resultTable]: { Keys, ProjectionExpression, ExpressionAttributeNames } };
     const { Responses } = await this.clients[0].send(new BatchGetItemCommand({ RequestItems }), {
       abortSignal: closing,
     });
-    const items = Responses?.[this.#table] ?? [];
+    const items = Responses?.[this.#options.resultTable] ?? [];
     await Promise.all(items.map(async (item) => inbox.deliver(await this.#read(item))));
     return items.length;
   }
@@ -148,6 +150,6 @@ class TableStore implements ResultStore {
     const { messageId, body, pointer } = ITEM.parse(item);
     const stored = body?.S ?? pointer?.S;
     if (stored === undefined) return invalidResult(messageId.S, 'got an item with neither a body nor a pointer');
-    return (await this.#context.read(messageId.S, stored)).result;
+    return (await this.#options.read(messageId.S, stored)).result;
   }
 }

@@ -1,12 +1,14 @@
 import pLimit from 'p-limit';
 import { preview } from '../lambda/core/failure.ts';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/places.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { type MessageRecord, orderingGroup } from '../lambda/core/record.ts';
 import {
+  createPayloadSource,
   createReader,
   type PayloadSource,
   type ReadStored,
   readMessage,
+  type S3Reader,
   type ScoringResult,
   type SingleResult,
 } from './readResult.ts';
@@ -27,13 +29,6 @@ export interface Delivery {
 
 /** Consumes the answer to one request. If it throws or rejects, the message with the answer goes back to the queue. */
 export type ConsumeResult = (result: SingleResult, delivery: Delivery) => unknown;
-
-/** S3 client, such as `new S3()` of `@aws-sdk/client-s3`. */
-export interface S3Reader {
-  getObject(input: { readonly Bucket: string; readonly Key: string }): Promise<{
-    readonly Body?: { transformToString(encoding?: string): Promise<string> } | undefined;
-  }>;
-}
 
 export interface ConsumeOptions {
   /** Name of the deployment's payload bucket, which contains results that are too large for the queue. @default none */
@@ -136,15 +131,7 @@ function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): 
     throw new TypeError(`payloadPrefix: ${EXPECTED_KEY_PREFIX}, got ${preview(payloadPrefix)}; take the deployment's`);
   }
   if (payloadBucket === undefined || s3 === undefined) return undefined;
-  return {
-    bucket: payloadBucket,
-    resultKeys: resultKeys(payloadPrefix),
-    async get({ bucket: Bucket, key: Key }) {
-      const { Body } = await s3.getObject({ Bucket, Key });
-      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
-      return await Body.transformToString('utf-8');
-    },
-  };
+  return createPayloadSource(payloadBucket, payloadPrefix, (object) => s3.getObject(object));
 }
 
 interface OneResult {

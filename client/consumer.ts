@@ -7,7 +7,6 @@ export {
   type Delivery,
   type ResultEvent,
   type ResultResponse,
-  type S3Reader,
 } from './consumeResults.ts';
 export type {
   FailedResult,
@@ -15,6 +14,7 @@ export type {
   OutputTensor,
   OutputTensors,
   PredictionsResult,
+  S3Reader,
   SingleResult,
   TransformResult,
 } from './readResult.ts';

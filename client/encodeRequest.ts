@@ -1,18 +1,19 @@
 import { randomUUID } from 'node:crypto';
+import * as z from 'zod';
 import type { Packable } from '../lambda/aws/sqsMessages.ts';
-import { isFailure, plural, preview } from '../lambda/core/failure.ts';
+import { isFailure, preview } from '../lambda/core/failure.ts';
 import { escapeForSqs, isObject, parseIfJson } from '../lambda/core/json.ts';
 import {
   DATATYPE_NAMES,
   DATATYPES,
   type Datatype,
-  elementCount,
   encodeRaw,
   isDatatype,
   type TensorData,
   type TypedArray,
 } from '../lambda/core/tensor.ts';
 import { decodeData, encodeData } from '../lambda/core/values.ts';
+import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 import { RequestError } from './clientErrors.ts';
 
 /** SQS attributes of a request's message. */
@@ -77,8 +78,8 @@ interface EntryOptions {
 /** @throws RequestError if the request cannot be encoded, or cannot be sent to such a queue */
 export function toEntry(request: ScoreRequest, options: EntryOptions): RequestEntry {
   const { requestsPerMessage, encoding, fifo } = options;
-  assertRouting(request, fifo);
   const encoded = encodeRequest(request, encoding);
+  assertRouting(request, fifo);
   const mayShare = requestsPerMessage > 1 && canShare(request, encoded);
   // Characters that SQS refuses are escaped, so that one request does not make SQS refuse a shared message.
   const body = mayShare ? escapeForSqs(encoded) : encoded;
@@ -100,9 +101,6 @@ function canShare(request: ScoreRequest, body: string): boolean {
   return request.body === undefined || isObject(parseIfJson(body));
 }
 
-/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
-const SQS_NAME = /^[!-~]{1,128}$/;
-
 function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean): void {
   if (fifo && group === undefined) {
     throw new RequestError(
@@ -114,12 +112,30 @@ function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean):
       'expected no deduplicationId, as the request queue is a standard queue, got one; leave it out',
     );
   }
-  for (const [name, value] of Object.entries({ group, deduplicationId })) {
-    if (value === undefined || SQS_NAME.test(value)) continue;
-    throw new RequestError(
-      `${name}: expected 1 to 128 letters, digits and punctuation marks of ASCII, without spaces, got ${preview(value)}`,
-    );
-  }
+}
+
+/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
+const SQS_NAME = z.string().regex(/^[!-~]{1,128}$/, {
+  error: 'expected 1 to 128 letters, digits and punctuation marks of ASCII, without spaces',
+});
+const TEXT = z.string().optional();
+/** Fields of both forms of a request. The encoding of inputs and bodies checks those. */
+const REQUEST = z.strictObject({
+  id: TEXT,
+  model: TEXT,
+  version: TEXT,
+  inputs: z.unknown().optional(),
+  outputs: z.array(z.string()).optional(),
+  body: z.unknown().optional(),
+  group: SQS_NAME.optional(),
+  deduplicationId: SQS_NAME.optional(),
+  urgent: z.boolean().optional(),
+});
+
+/** An unknown field would be lost in silence: a misspelt one of the model would have another model score. */
+function assertFields(request: ScoreRequest): void {
+  const { error } = REQUEST.safeParse(request, IN_OUR_WORDS);
+  if (error !== undefined) throw new RequestError(problemsIn(error.issues, request).join('; '));
 }
 
 /**
@@ -129,6 +145,7 @@ function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean):
  * @throws RequestError if the request cannot be encoded
  */
 export function encodeRequest(request: ScoreRequest, encoding: Encoding): string {
+  assertFields(request);
   if (request.body !== undefined) return encodeBody(request);
   const { id, model, version, inputs, outputs } = request;
   const valid = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, validateInput(name, input)]);
@@ -226,99 +243,71 @@ interface ValidInput {
 /** @throws RequestError naming the input and the problem */
 function validateInput(name: string, input: InputTensor): ValidInput {
   const path = `input '${name}'`;
-  const { data, shape, datatype } = input;
-  if (datatype !== undefined && !isDatatype(datatype)) {
+  const data: unknown = isObject(input) ? input.data : undefined;
+  if (!isTypedArray(data) && !isNested(data)) {
+    throw new RequestError(
+      `${path}: expected { data, shape } or { data, datatype }, with data an array or a typed array, got ` +
+        `${data === undefined ? classOf(input) : preview(data)}`,
+    );
+  }
+  const { shape = shapeOf(path, data) } = input;
+  const isSound = Array.isArray(shape) && shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
+  if (!isSound || !(shape[0] > 0)) {
+    throw new RequestError(
+      `${path}: expected a shape [rows, …] of whole numbers, rows at least 1, got ${JSON.stringify(shape)}`,
+    );
+  }
+  const { datatype = datatypeOf(path, data) } = input;
+  if (!isDatatype(datatype)) {
     throw new RequestError(`${path}: expected a datatype of ${DATATYPE_NAMES.join(', ')}, got ${preview(datatype)}`);
   }
-  if (isTypedArray(data)) return validateTyped(path, data, shape, datatype);
-  if (Array.isArray(data)) return validateNested(path, data, shape, datatype);
-  throw new RequestError(`${path}: expected data to be an array or a typed array, got ${preview(data)}`);
+  const elements = decodeData(isNested(data) ? toJson(data) : asPlain(data), datatype, shape, path);
+  if (isFailure(elements)) throw new RequestError(elements.message);
+  return { datatype, shape, data: elements };
 }
 
 function isTypedArray(data: unknown): data is TypedArray {
   return ArrayBuffer.isView(data) && !(data instanceof DataView);
 }
 
-function validateTyped(
-  path: string,
-  data: TypedArray,
-  shape: readonly number[] | undefined,
-  datatype: Datatype | undefined,
-): ValidInput {
-  const fitting = datatypesOf(data);
-  const [own] = fitting;
-  if (own === undefined) {
-    throw new RequestError(
-      `${path}: expected a typed array that stands for a datatype, got ${classOf(data)}; convert it`,
-    );
-  }
-  if (datatype !== undefined && !fitting.includes(datatype)) {
-    throw new RequestError(
-      `${path}: expected the typed array of ${datatype}, got ${classOf(data)}; convert it, or leave datatype out`,
-    );
-  }
-  if (shape === undefined) throw new RequestError(`${path}: expected a shape for a typed array, got none; set shape`);
-  assertShape(path, shape);
-  if (data.length !== elementCount(shape)) throw wrongCount(path, shape, data.length);
-  if (datatype === 'BOOL') assertBooleans(path, data);
-  return { datatype: datatype ?? own, shape, data };
+function isNested(value: unknown): value is NestedArray {
+  return Array.isArray(value);
 }
 
-/** Returns the datatypes that this array can contain. UINT8 comes before BOOL, which has the same class. */
-function datatypesOf(data: TypedArray): Datatype[] {
-  const found = DATATYPE_NAMES.filter(isDatatype).filter((name) => {
+/** Returns the name of a value's class by its tag, so that a Buffer is a Uint8Array. */
+function classOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1);
+}
+
+/** Datatypes by the class of their arrays. UINT8 and BOOL have the same. */
+const DATATYPE_OF_CLASS = new Map(
+  DATATYPE_NAMES.filter(isDatatype).flatMap((name): [string, Datatype][] => {
     const info = DATATYPES[name];
-    return info.kind !== 'string' && info.array.name === classOf(data);
-  });
-  return found.toSorted((a, b) => Number(a === 'BOOL') - Number(b === 'BOOL'));
-}
+    return info.kind === 'string' || info.kind === 'boolean' ? [] : [[info.array.name, name]];
+  }),
+);
 
-/** Returns the array's class by its tag, so that a Buffer is a Uint8Array. */
-function classOf(data: TypedArray): string {
-  return data[Symbol.toStringTag];
-}
-
-function assertBooleans(path: string, data: TypedArray): void {
-  for (const [index, element] of data.entries()) {
-    if (element !== 0 && element !== 1) {
-      throw new RequestError(`${path}: expected 0 or 1 (BOOL), got ${element} at element ${index}`);
-    }
+function datatypeOf(path: string, data: TypedArray | NestedArray): Datatype {
+  if (isNested(data)) {
+    const scalar = firstScalar(data);
+    if (typeof scalar === 'string') return 'BYTES';
+    if (typeof scalar === 'boolean') return 'BOOL';
+    throw new RequestError(
+      `${path}: expected a datatype for a plain array that starts with ${preview(scalar)}, got none; set datatype`,
+    );
   }
-}
-
-function assertShape(path: string, shape: readonly number[]): void {
-  const isSound = Array.isArray(shape) && shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
-  if (isSound && (shape[0] ?? 0) > 0) return;
+  const datatype = DATATYPE_OF_CLASS.get(classOf(data));
+  if (datatype !== undefined) return datatype;
   throw new RequestError(
-    `${path}: expected a shape [rows, …] of whole numbers, rows at least 1, got ${JSON.stringify(shape)}`,
+    `${path}: expected a typed array that stands for a datatype, got ${classOf(data)}; convert it`,
   );
-}
-
-function wrongCount(path: string, shape: readonly number[], got: number): RequestError {
-  return new RequestError(
-    `${path}: expected ${plural(elementCount(shape), 'element')} for shape [${shape.join(', ')}], got ${got}; ` +
-      'make shape and data agree',
-  );
-}
-
-function validateNested(
-  path: string,
-  nested: NestedArray,
-  given: readonly number[] | undefined,
-  wanted: Datatype | undefined,
-): ValidInput {
-  const shape = given ?? shapeOf(nested);
-  assertShape(path, shape);
-  const datatype = wanted ?? datatypeOfScalar(path, firstScalar(nested));
-  const data = decodeData(toJson(nested), datatype, shape, path);
-  if (isFailure(data)) throw new RequestError(data.message);
-  return { datatype, shape, data };
 }
 
 /** Returns the shape from the first element of each level. Decoding checks that the others are equal. */
-function shapeOf(nested: NestedArray): number[] {
-  const [first] = nested;
-  return isNested(first) ? [nested.length, ...shapeOf(first)] : [nested.length];
+function shapeOf(path: string, data: TypedArray | NestedArray): number[] {
+  if (!isNested(data)) throw new RequestError(`${path}: expected a shape for a typed array, got none; set shape`);
+  const [first] = data;
+  return isNested(first) ? [data.length, ...shapeOf(path, first)] : [data.length];
 }
 
 function firstScalar(nested: NestedArray): Scalar | undefined {
@@ -326,16 +315,9 @@ function firstScalar(nested: NestedArray): Scalar | undefined {
   return isNested(first) ? firstScalar(first) : first;
 }
 
-function isNested(value: Scalar | NestedArray | undefined): value is NestedArray {
-  return Array.isArray(value);
-}
-
-function datatypeOfScalar(path: string, scalar: Scalar | undefined): Datatype {
-  if (typeof scalar === 'string') return 'BYTES';
-  if (typeof scalar === 'boolean') return 'BOOL';
-  throw new RequestError(
-    `${path}: expected a datatype for a plain array that starts with ${preview(scalar)}, got none; set datatype`,
-  );
+/** Returns a typed array of the class itself, which a Buffer is not. */
+function asPlain(data: TypedArray): TypedArray {
+  return data instanceof Buffer ? new Uint8Array(data.buffer, data.byteOffset, data.length) : data;
 }
 
 /** Writes numbers that JSON does not support as strings, like the protocol does. */

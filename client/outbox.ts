@@ -16,12 +16,12 @@ import {
   pointerMessage,
 } from '../lambda/aws/sqsMessages.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
-import { requestKeys, resultKeys } from '../lambda/core/places.ts';
+import { requestKeys } from '../lambda/core/places.ts';
 import { type PayloadPointer, RESULT_QUEUE_ATTRIBUTE } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import { type Encoding, type RequestEntry, type ScoreRequest, toEntry } from './encodeRequest.ts';
 import { queueNameOf } from './optionKinds.ts';
-import { idInPacked, type PayloadSource } from './readResult.ts';
+import { createPayloadSource, idInPacked, type PayloadSource } from './readResult.ts';
 
 /** Outbox, which gathers the requests of all callers into messages, and messages into batch calls. */
 export interface Outbox {
@@ -34,6 +34,10 @@ export interface Outbox {
   send(request: ScoreRequest, signal?: AbortSignal): Promise<Sent>;
   /** Resolves when the waiting requests fill less than one call. */
   room(): Promise<void>;
+  /** Aborts when the outbox is closed. */
+  readonly closed: AbortSignal;
+  /** Rejects the requests that are not part of a call yet. Resolves when the calls under way have ended. */
+  close(reason: unknown): Promise<void>;
 }
 
 export interface Sent {
@@ -56,8 +60,6 @@ interface OutboxOptions {
   /** Maximum requests in a message. */
   readonly requestsPerMessage: number;
   readonly payloads: Payloads | undefined;
-  /** Aborts when the client is closed. Requests that are not sent by then are rejected. */
-  readonly closing: AbortSignal;
 }
 
 /**
@@ -70,11 +72,16 @@ export function createOutbox(options: OutboxOptions): Outbox | undefined {
   const { requestQueueUrls, urgentQueueUrl, fifo } = options;
   const [queueUrl] = requestQueueUrls;
   if (queueUrl === undefined) return undefined;
-  const urgent = urgentQueueUrl === undefined ? undefined : new QueueOutbox([urgentQueueUrl], options);
+  const closing = new AbortController();
+  const { signal: closed } = closing;
+  const open = (urls: readonly string[]) => new QueueOutbox(urls, options, closed);
+  const urgent = urgentQueueUrl === undefined ? undefined : open([urgentQueueUrl]);
   const shards = fifo
-    ? requestQueueUrls.map((url) => ({ queueUrl: url, outbox: new QueueOutbox([url], options) }))
-    : [{ queueUrl, outbox: new QueueOutbox(requestQueueUrls, options) }];
+    ? requestQueueUrls.map((url) => ({ queueUrl: url, outbox: open([url]) }))
+    : [{ queueUrl, outbox: open(requestQueueUrls) }];
+  const all = [...shards.map(({ outbox }) => outbox), ...(urgent === undefined ? [] : [urgent])];
   return {
+    closed,
     send(request, signal) {
       const entry = toEntry(request, options);
       if (request.urgent === true) {
@@ -85,7 +92,11 @@ export function createOutbox(options: OutboxOptions): Outbox | undefined {
       return shardOf(entry.group ?? '', shards).outbox.send(entry, signal);
     },
     async room() {
-      await Promise.all([...shards.map(({ outbox }) => outbox.room()), urgent?.room()]);
+      await Promise.all(all.map((outbox) => outbox.room()));
+    },
+    async close(reason) {
+      closing.abort(reason);
+      await Promise.all(all.map((outbox) => outbox.idle()));
     },
   };
 }
@@ -119,6 +130,7 @@ interface Outgoing extends PackedMessage<Waiting> {
 class QueueOutbox {
   readonly #queueUrls: readonly string[];
   readonly #options: OutboxOptions;
+  readonly #closed: AbortSignal;
   readonly #attributes: MessageAttributes;
   readonly #attributeBytes: number;
   readonly #sender: MessageSender<Outgoing>;
@@ -131,10 +143,11 @@ class QueueOutbox {
   #timer: NodeJS.Timeout | undefined;
   #changed = Promise.withResolvers<void>();
 
-  constructor(queueUrls: readonly string[], options: OutboxOptions) {
+  constructor(queueUrls: readonly string[], options: OutboxOptions, closed: AbortSignal) {
     const { sqs, fifo: isFifo, replyTo } = options;
     this.#queueUrls = queueUrls;
     this.#options = options;
+    this.#closed = closed;
     this.#attributes =
       replyTo === undefined
         ? {}
@@ -161,6 +174,11 @@ class QueueOutbox {
 
   async room(): Promise<void> {
     while (this.#isFull()) await this.#changed.promise;
+  }
+
+  /** Resolves when no request waits and no call is under way. */
+  async idle(): Promise<void> {
+    while (this.#waiting.length > 0 || this.#inFlight > 0) await this.#changed.promise;
   }
 
   #isFull(): boolean {
@@ -216,11 +234,10 @@ class QueueOutbox {
 
   /** Settles all requests of a call. Sends messages again that SQS did not accept. */
   async #deliver(call: readonly PackedMessage<Waiting>[]): Promise<void> {
-    const { closing } = this.#options;
     try {
       const messages = call.map((packed) => this.#toOutgoing(packed));
-      const left = await retryRemaining(messages, (unsent) => this.#sendOnce(unsent), closing);
-      for (const { entries, refused } of left) reject(entries, refused ?? closing.reason);
+      const left = await retryRemaining(messages, (unsent) => this.#sendOnce(unsent), this.#closed);
+      for (const { entries, refused } of left) reject(entries, refused ?? this.#closed.reason);
     } catch (error) {
       for (const { entries } of call) reject(entries, error);
     }
@@ -339,17 +356,11 @@ export interface Payloads extends PayloadSource {
  */
 export function createPayloads(s3: S3Client, bucket: string, prefix: string): Payloads {
   return {
-    bucket,
-    resultKeys: resultKeys(prefix),
+    ...createPayloadSource(bucket, prefix, (object) => s3.send(new GetObjectCommand(object))),
     async put(Body) {
       const key = `${requestKeys(prefix)}${randomUUID()}`;
       await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentType: 'application/json' }));
       return { bucket, key };
-    },
-    async get({ bucket: Bucket, key: Key }) {
-      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
-      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
-      return await Body.transformToString('utf-8');
     },
   };
 }

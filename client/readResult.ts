@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
 import { type Failure, isFailure, preview } from '../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../lambda/core/json.ts';
-import { liesUnder } from '../lambda/core/places.ts';
+import { liesUnder, resultKeys } from '../lambda/core/places.ts';
 import {
   MESSAGE_ID_ATTRIBUTE,
   type MessageRecord,
@@ -20,6 +20,26 @@ export interface PayloadSource {
   /** Prefix of the keys of results. Other keys are not read. */
   readonly resultKeys: string;
   get(pointer: PayloadPointer): Promise<string>;
+}
+
+/** S3 client, such as `new S3()` of `@aws-sdk/client-s3`. */
+export interface S3Reader {
+  getObject(input: { readonly Bucket: string; readonly Key: string }): Promise<{
+    readonly Body?: { transformToString(encoding?: string): Promise<string> } | undefined;
+  }>;
+}
+
+/** @param prefix of the deployment's keys in the bucket */
+export function createPayloadSource(bucket: string, prefix: string, getObject: S3Reader['getObject']): PayloadSource {
+  return {
+    bucket,
+    resultKeys: resultKeys(prefix),
+    async get({ bucket: Bucket, key: Key }) {
+      const { Body } = await getObject({ Bucket, Key });
+      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
+      return await Body.transformToString('utf-8');
+    },
+  };
 }
 
 export interface ReadResult {
@@ -325,7 +345,7 @@ const ID = /^([^/]+)(?:\/(0|[1-9]\d{0,8}))?$/;
 
 /** @throws TypeError if `submit` cannot have returned this ID */
 export function placeOf(id: string): RequestPlace {
-  const [, messageId, position] = ID.exec(id) ?? [];
+  const [, messageId, position] = (typeof id === 'string' ? ID.exec(id) : null) ?? [];
   if (messageId !== undefined) {
     return { messageId, position: position === undefined ? undefined : Number(position) };
   }

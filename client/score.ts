@@ -1,7 +1,7 @@
 import { describeError } from '../lambda/aws/awsError.ts';
 import { raceAbort } from '../lambda/core/concurrency.ts';
 import { RequestError, ScoringError, SendError } from './clientErrors.ts';
-import { type Deadline, startDeadline } from './collect.ts';
+import { startDeadline, TIMED_OUT } from './collect.ts';
 import type { TensorRequest } from './encodeRequest.ts';
 import type { Inbox } from './inbox.ts';
 import type { Outbox, Sent } from './outbox.ts';
@@ -15,7 +15,7 @@ export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
 }
 
 interface ScoreDependencies {
-  readonly outbox: Outbox;
+  readonly outbox: Pick<Outbox, 'send'>;
   readonly inbox: Inbox;
 }
 
@@ -31,20 +31,20 @@ export async function score(
   const deadline = startDeadline(timeoutMs, signal);
   let messageId: string | undefined;
   try {
-    const sent = await sendFor(outbox.send({ ...request, inputs }, deadline.signal), deadline, inbox);
+    const sent = await sendFor(outbox.send({ ...request, inputs }, deadline.signal), deadline.signal, inbox);
     messageId = sent.id;
-    return outputsOf(await receiveFor(sent, deadline, inbox));
+    return outputsOf(await receiveFor(sent, deadline.signal, inbox));
   } catch (error) {
-    if (!deadline.isTimeout(error)) throw error;
+    if (error !== TIMED_OUT) throw error;
     const message = `expected scores within ${timeoutMs} ms, got none; raise timeoutMs or try again`;
     throw new ScoringError('TIMEOUT', message, { messageId, id: request.id });
   } finally {
-    deadline.clear();
+    deadline.end();
   }
 }
 
 /** Sends the request. If the caller leaves before it is sent, its result is dropped on arrival. */
-async function sendFor(sending: Promise<Sent>, { signal }: Deadline, inbox: Inbox): Promise<Sent> {
+async function sendFor(sending: Promise<Sent>, signal: AbortSignal, inbox: Inbox): Promise<Sent> {
   try {
     return await raceAbort(sending, signal);
   } catch (cause) {
@@ -59,7 +59,7 @@ async function sendFor(sending: Promise<Sent>, { signal }: Deadline, inbox: Inbo
   }
 }
 
-async function receiveFor({ id, requests }: Sent, { signal }: Deadline, inbox: Inbox): Promise<ScoringResult> {
+async function receiveFor({ id, requests }: Sent, signal: AbortSignal, inbox: Inbox): Promise<ScoringResult> {
   const waiting = inbox.waitFor([id], signal);
   try {
     const arrival = await waiting.next();

@@ -25,7 +25,8 @@ export async function submit(
   outbox: Outbox,
 ): Promise<string[]> {
   const stop = new AbortController();
-  const stopped = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
+  const ended = signal === undefined ? outbox.closed : AbortSignal.any([signal, outbox.closed]);
+  const stopped = AbortSignal.any([ended, stop.signal]);
   const accepted: (string | undefined)[] = [];
   const sending = new Set<Promise<void>>();
   let submitted = 0;
@@ -61,7 +62,7 @@ export async function submit(
   }
   await Promise.all(sending);
   if (failed !== undefined) throw new SubmitError(failed, accepted);
-  if (signal?.aborted) throw new SubmitError({ index: undefined, cause: signal.reason }, accepted);
+  if (ended.aborted) throw new SubmitError({ index: undefined, cause: ended.reason }, accepted);
   return accepted.map((messageId, at) => messageId ?? unanswered(at));
 }
 

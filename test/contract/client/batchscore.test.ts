@@ -1,7 +1,9 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { Batchscore, type BatchscoreOptions } from '../../../client/index.ts';
+import { Batchscore, type BatchscoreOptions, SubmitError } from '../../../client/index.ts';
+import { interceptSends } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { allOf, lineAnswer, lineOf } from './requests.ts';
+import { allOf, lineAnswer, lineOf, lines, rejectionOf } from './requests.ts';
 
 const QUEUE = 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests';
 const deployments = useDeployments();
@@ -73,5 +75,45 @@ describe('a closed client', () => {
     const refused = expect(submitting).rejects.toThrow('the Batchscore client was closed');
     await producer.close();
     await refused;
+  });
+
+  it('lets calls under way finish, so that the message IDs of what was sent are known', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const held = deployments.sqs.client();
+    const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    interceptSends(held, async (_, reach) => {
+      reached.resolve();
+      await gate.promise;
+      return await reach();
+    });
+    const producer = client({ sqs: held });
+    const submitting = rejectionOf(producer.submit(lines(300)));
+    await reached.promise;
+    let isClosed = false;
+    const closing = producer.close().then(() => {
+      isClosed = true;
+    });
+    await nextTurn();
+    expect(isClosed).toBe(false);
+    gate.resolve();
+    await closing;
+
+    const error = await submitting;
+    if (!(error instanceof SubmitError)) throw error;
+    expect(error.message).toContain('aborted: the Batchscore client was closed');
+    const accepted = error.accepted.filter((id) => id !== undefined);
+    const sent = await deployments.sqs.drain(requestQueueUrl);
+    expect(accepted.toSorted()).toEqual(sent.map(({ MessageId }) => MessageId).toSorted());
+    expect(sent.length).toBeGreaterThan(0);
+  });
+
+  it('ends a submission whose source gives nothing', async () => {
+    const { client } = await deployments.create('queue');
+    const producer = client();
+    const never = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }) };
+    const submitting = rejectionOf(producer.submit(never));
+    await nextTurn();
+    await producer.close();
+    expect(await submitting).toMatchObject({ accepted: [], message: expect.stringContaining('was closed') });
   });
 });

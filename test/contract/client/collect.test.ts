@@ -170,6 +170,16 @@ describe('a collection that does not end by itself', () => {
     await expect(first).rejects.toBe(abort.signal.reason);
   });
 
+  it('does not start for IDs that are none, and leaves no timer', async () => {
+    const { client } = await deployments.create('queue');
+    const producer = client();
+    const timers = activeTimers();
+    await expect(allOf(producer.collect(['a'], { ...IN_TIME, collected: [''] }))).rejects.toThrow(TypeError);
+    const hole = [undefined] as unknown as string[];
+    await expect(allOf(producer.collect(hole, IN_TIME))).rejects.toThrow('expected a message ID');
+    expect(activeTimers()).toBe(timers);
+  });
+
   it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('does not start with a timeout of %s', async (timeoutMs) => {
     const { client } = await deployments.create('queue');
     await expect(allOf(client().collect(['a'], { timeoutMs }))).rejects.toThrow('timeoutMs: expected 1 to 2147483647');

@@ -82,6 +82,25 @@ describe('results of a FIFO queue that nobody waits for, of more than 64 MiB,', 
   });
 });
 
+describe('results of a FIFO queue whose payloads cannot be fetched', () => {
+  it('are named by the timeout of those behind them in their message group, and stay', async () => {
+    const { client, writer, resultQueueUrl, payloadBucket } = await deployments.create('queue', 'fifo');
+    const ids = orphans(12);
+    const body = pointerBody({ bucket: payloadBucket, key: 'results/a' });
+    const pointing = inOneGroup(ids).map((result) => ({ ...result, body }));
+    await writer.write(pointing, ALIVE);
+    const producer = client({ payloadBucket: undefined });
+    const came: ScoringResult[] = [];
+    const collecting = (async () => {
+      for await (const result of producer.collect(ids, { timeoutMs: 1_500 })) came.push(result);
+    })();
+    expect(String(await rejectionOf(collecting))).toMatch(/are missing; the result store .*; set payloadBucket;/);
+    expect(came.length).toBeGreaterThan(0);
+    await producer.close();
+    expect(sqs.counts(resultQueueUrl)).toMatchObject({ inFlight: 0, ready: 12 });
+  });
+});
+
 describe('results of a standard queue that nobody waits for', () => {
   it('are received once, and are on the queue when the client is closed', async () => {
     const { client, writer, resultQueueUrl } = await deployments.create('queue');
@@ -165,12 +184,24 @@ describe('results that a client received before it crashed', () => {
     const received = await sqs.receive(resultQueueUrl, { visibilitySeconds: 30 });
     const producer = client();
     expect(String(await rejectionOf(allOf(producer.collect(orphans(3), { timeoutMs: 500 }))))).toMatch(
-      /3 are missing; 3 may be hidden for (29|30) s more, as a client received them and ended without close\(\); collect/,
+      /3 are missing; 3 may be hidden for (29|30) s more, as a client received them that ended without close\(\) or reads this result queue too; collect/,
     );
     for (const { ReceiptHandle } of received) {
       const returned = { QueueUrl: resultQueueUrl, ReceiptHandle, VisibilityTimeout: 0 };
       await sqs.client().send(new ChangeMessageVisibilityCommand(returned));
     }
     await expect(allOf(producer.collect(orphans(3), IN_TIME))).resolves.toHaveLength(3);
+  });
+
+  it('are not meant by a timeout after that time: another client reads the queue then', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    const producer = client();
+    const now = performance.now.bind(performance);
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + 31_000);
+    await writer.write(orphans(3).map(resultOf), ALIVE);
+    await sqs.receive(resultQueueUrl, { visibilitySeconds: 30 });
+    expect(String(await rejectionOf(allOf(producer.collect(orphans(3), { timeoutMs: 500 }))))).toContain(
+      '3 are missing; 3 may be hidden, as another client reads this result queue; give each client a queue of its own',
+    );
   });
 });

@@ -176,6 +176,24 @@ describe('an input that cannot be sent as it is', () => {
   });
 });
 
+describe('a request', () => {
+  const inputs = { in: { data: Float32Array.of(1), shape: [1] } };
+  it.each([
+    ['nothing', undefined, 'expected an object, got nothing'],
+    ['a misspelt field', { inputs, modelName: 'sum' }, 'got "modelName"'],
+    ['a field that it does not carry', { inputs, parameters: { customer: 'a' } }, 'got "parameters"'],
+    ['outputs that are no list', { inputs, outputs: 'y' }, 'outputs: expected an array, got "y"'],
+    ['a number for an ID', { inputs, id: 42 }, 'id: expected text, got 42'],
+    ['an input that is nothing', { inputs: { in: null } }, "input 'in': expected { data, shape }"],
+    ['a bare array for an input', { inputs: { in: Float32Array.of(1) } }, 'typed array, got Float32Array'],
+    ['a group with a space', { inputs, group: 'a b' }, 'group: expected 1 to 128 letters'],
+  ])('is refused for %s, in a sentence', (_, request, message) => {
+    const encode = () => encodeRequest(request as unknown as ScoreRequest, 'binary');
+    expect(encode).toThrow(RequestError);
+    expect(encode).toThrow(message);
+  });
+});
+
 describe('a raw body', () => {
   it('is sent unchanged when it is a text', () => {
     const body = ' { "instances" : [[1.0]] } ';
