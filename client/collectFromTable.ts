@@ -49,7 +49,7 @@ const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), bod
  */
 export class TableStore implements ResultStore {
   readonly clients: readonly [DynamoDBClient];
-  readonly lookUp: ResultStore['lookUp'];
+  readonly lookUp: NonNullable<ResultStore['lookUp']>;
   readonly #options: TableStoreOptions;
   #error: unknown;
   #isRunning = false;
