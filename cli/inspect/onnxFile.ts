@@ -8,7 +8,7 @@ import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
 /** Contents of an ONNX file, read without ONNX Runtime. */
 export type OnnxFile = ReturnType<typeof readOnnxFile>;
 
-interface OperatorUse {
+export interface OperatorUse {
   readonly name: string;
   /** `ai.onnx` for the standard operators. */
   readonly domain: string;

@@ -6,6 +6,7 @@ import { withGraph } from '../../../lambda/onnx/graph.ts';
 import { proveRows } from '../../../lambda/onnx/proveRows.ts';
 import { changed, graphOf, model, values } from '../../helpers/graph.ts';
 import { modelsDirectory, putFile } from '../../helpers/openModels.ts';
+import { OPERATORS } from '../../helpers/operators.ts';
 
 /*
  * Tries each operator with its rows on each axis, with each axis as attribute and without one. What the graph proves must
@@ -24,114 +25,6 @@ function variantsOf(text: string): string[] {
   if (whole === undefined || list === undefined) return [text.trim().replace(/ +/g, ' ')];
   return list.split('|').flatMap((one) => variantsOf(text.replace(whole, one === '_' ? '' : one)));
 }
-
-const AXIS = '{_|axis=-3|axis=-2|axis=-1|axis=0|axis=1|axis=2}';
-const PLACE = '{-3|-2|-1|0|1|2}';
-const KEEP = '{_|keepdims=0|keepdims=1}';
-
-/**
- * Operators that make `y` of `t`, floats with the rows on any axis, and `k`, integers from 0 to 2, by the shape of one row.
- * `u` and `j` are the same with the rows on axis 0.
- */
-const OPERATORS: Readonly<Record<string, readonly string[]>> = {
-  '3,4': [
-    `y = {Softmax|LogSoftmax|Hardmax|LpNormalization} t ${AXIS}`,
-    `y = LayerNormalization t w(1) ${AXIS}`,
-    `y,m = LayerNormalization t w(1) ${AXIS}`,
-    'y = LayerNormalization t w(4) {w(5,1,4)|w(3,4)|w(5,4)}',
-    `y = {ReduceSum|ReduceMax|ReduceMean} t {_|[-2]|[0]|[1]|[2]|[0,2]|[1,2]} ${KEEP}`,
-    `y = {ArgMax|ArgMin} t ${AXIS} ${KEEP}`,
-    `{y,z|z,y} = TopK t [2] ${AXIS}`,
-    `y = CumSum t ${PLACE}`,
-    `{y,z|z,y} = Split t {[2,1]|[1,1]|[2,2]|[1,2]} ${AXIS}`,
-    'y = Flatten t {_|axis=0|axis=1|axis=2|axis=3|axis=-1}',
-    `y = Unsqueeze t [${PLACE}]`,
-    'y = Unsqueeze t {[0,1]|[1,2]|[0,-1]|[-1,-2]}',
-    'y = Squeeze t {[0]|[1]|[2]}',
-    `s = Slice t [1] [2] [${PLACE}]; y = Neg s`,
-    'y = Slice t [-1] [-9] {[0]|[1]|[2]} [-1]',
-    'y = Slice t [0] [9] {[0]|[1]|[2]}',
-    'y = Pad t {[0,1,0,0,0,0]|[0,0,0,0,0,1]|[1,0,0,0,0,0]}',
-    'y = Pad t [1,0] - {[0]|[1]|[2]}',
-    `y = Gather t {0|[1,0]} ${AXIS}`,
-    `m = Reshape [0,1,1,0] [2,2]; y = Gather t m ${AXIS}`,
-    'y = Gather {w(3)|w(3,2)} k {_|axis=0|axis=1|axis=-1}',
-    `y = GatherElements t k ${AXIS}`,
-    `y = ScatterElements t k t ${AXIS}`,
-    'm = Reshape [0,1] {[2,1]|[1,2]}; y = GatherND t m {_|batch_dims=1}',
-    `y = OneHot k 3 [0.0,1.0] ${AXIS}`,
-    'y = Trilu t {_|upper=0}',
-    `y = QuantizeLinear t {0.5|[0.5,0.2,0.3]|[0.5,0.2,0.3,0.4]} - ${AXIS}`,
-    'y = Transpose t {_|perm=[0,2,1]|perm=[1,2,0]}',
-    'y = Reshape t {[-1,4]|[0,-1]|[0,0,2,2]|[3,-1]|[-1]|[-1,12]|[12,-1]|[0,3,-1,1]|[4,-1]|[0,12]|[3,4,-1]|[-1,3,4]}',
-    'y = Expand t {[1,1,1]|[2,1,1,1]}',
-    'y = Tile t {[1,2,1]|[1,1,2]|[2,1,1]}',
-    'y = MatMul {t t|t u|u t|t w(4,2)|t w(3,2)|w(2,3) t|w(2,4) t|t w(5,4,2)|w(5,2,3) t}',
-    'v = Transpose t perm=[0,2,1]; y = MatMul {t v|v t|v u|u v}',
-    'y = Add {t u|t w(4)|t w(3,1)|t w(1,4)}',
-    'y = Einsum t w(4,2) equation={abc,cd->abd|abc,cd->dab|abc,cd->ad}',
-    'y = Einsum t w(5,2) equation={abc,ad->abd|abc,bd->abd}',
-    'y = Einsum t t equation={abc,abd->acd|abc,dbc->ad|abc,abc->bc|abc,abc->ab|abc,abc->ca|abc,adc->bd}',
-    'y = Concat {t t|t u|t w(5,3,4)|t w(1,3,4)} {axis=0|axis=1|axis=2|axis=-1}',
-    'm = Slice t [0] [1] {[1]|[2]}; y = Concat m m t {axis=0|axis=1|axis=2}',
-    'y = {LSTM|GRU|RNN} t {w(1,16,4) w(1,16,4)|w(1,12,4) w(1,12,4)|w(1,4,4) w(1,4,4)} hidden_size=4',
-    'z,y = {LSTM|GRU|RNN} t {w(1,16,4) w(1,16,4)|w(1,12,4) w(1,12,4)|w(1,4,4) w(1,4,4)} hidden_size=4',
-    'h = ReduceMean t [0]; z,y = GRU t w(1,12,4) w(1,12,4) - - h hidden_size=4',
-    'y = BatchNormalization t {w(3) w(3) w(3) [1.0,2.0,3.0]|w(4) w(4) w(4) [1.0,2.0,3.0,4.0]|w(5) w(5) w(5) [1.0,2.0,3.0,4.0,5.0]}',
-    'y = {InstanceNormalization|InstanceNormalization} t {w(3) w(3)|w(4) w(4)}',
-    'y = {GlobalAveragePool|GlobalMaxPool} t',
-    'y = MeanVarianceNormalization t {axes=[0,2]|axes=[1,2]|axes=[0,1]|axes=[0]}',
-    '{y|z,y} = MaxPool t kernel_shape=[2]',
-    'y = Conv t {w(2,3,2)|w(2,4,2)} kernel_shape=[2]',
-    'y = ConvTranspose t {w(3,2,2)|w(4,2,2)} kernel_shape=[2]',
-    'y = Resize t - {[1.0,1.0,2.0]|[2.0,1.0,1.0]|[1.0,2.0,1.0]}',
-    'y = Where {bool[1,0,1,0] t u|bool[1,0,1,0] t 0.0}',
-    'y = MultiHeadAttention t t t num_heads=2',
-    'h = Reshape u [-1,3,2,2]; g = Transpose h perm=[0,2,1,3]; e = Unsqueeze g [0]; p = Concat e e axis=0; {y,z|z,y} = Attention u w(4,12) w(12) - p num_heads=2',
-    'p = ReduceMax k [2] keepdims=0; y = RotaryEmbedding t p w(3,2) w(3,2)',
-    'p = ReduceMax k [2] keepdims=0; i = Cast p to=6; {y,m|m,y} = EmbedLayerNormalization i i w(3,4) w(3,4) w(3,4) w(4) w(4)',
-    'y = ArrayFeatureExtractor t [1,0]',
-    'y = OneHotEncoder k cats_int64s=[0,1,2] zeros=1',
-    'n = Shape t {_|start=1|start=0 end=1|start=-1}; f = Cast n to=1; m = ReduceProd f keepdims=0; y = Mul t m',
-    'n = Size t; f = Cast n to=1; y = Div t f',
-  ],
-  '4': [
-    'y = Gemm {t t|t u|u t|t w(4,3)|t w(3,4)|w(3,4) t|t w(4,4)|w(4,4) t} {_|transA=1|transB=1}',
-    'y = Gemm t w(4,3) {w(3)|w(1,3)|w(5,3)|w(5,1)|w(1)} {_|transA=1|transB=1}',
-    'v = MatMul u w(4,3); y = Gemm {u|w(1,4)|w(5,4)} w(4,3) v',
-    'm = ReduceSum u [1]; v = Transpose m; y = Gemm u w(4,5) v',
-    'y = MatMul {t t|t u|t w(4)|w(4) t|w(5) t|t w(5)}',
-    'y = Softmax t {_|axis=0|axis=1}',
-    'y = GatherND t k',
-    'y = Gather t k {_|axis=1}',
-    'y = CDist {t t|t w(3,4)}',
-    'y = {Normalizer|Imputer imputed_value_floats=[1.0]} t',
-    'y = LinearRegressor t coefficients=[1.0,2.0,3.0,4.0]',
-    'y = FeatureVectorizer {t u|t t|u u} inputdimensions=[4,4]',
-    'y = ArrayFeatureExtractor t {[1,0]|k}',
-    'y = TfIdfVectorizer k mode=TF min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=[0] ngram_indexes=[0,1] pool_int64s=[0,1]',
-    'y = Dropout t {_|0.5|0.5 bool(0)|0.5 bool(1)}',
-  ],
-  '': [
-    'y = Gather {w(3)|w(3,2)|w(2,3)} k {_|axis=1}',
-    'y = OneHot k 3 [0.0,1.0] {_|axis=0|axis=1}',
-    'y = ArrayFeatureExtractor w(1,3) k',
-    'y = MatMul {t t|t w(1)|w(5) t|w(2,1) t}',
-    'y = LabelEncoder k keys_int64s=[0,1] values_floats=[1.5,2.5]',
-    'y = Unsqueeze t {[0]|[1]|[-1]}',
-    'y = CumSum t 0',
-    'y = Imputer t imputed_value_floats=[1.0]',
-    'y = LinearRegressor t coefficients=[1.0]',
-  ],
-  '2,4,4': [
-    'y = {Conv|ConvTranspose} t {w(2,2,3,3)|w(2,4,3,3)} kernel_shape=[3,3] pads=[1,1,1,1]',
-    'y = {AveragePool|MaxPool|LpPool} t kernel_shape=[2,2]',
-    'y = {DepthToSpace|SpaceToDepth} t blocksize=2',
-    'y = LRN t size=3',
-    'y = MeanVarianceNormalization t',
-    'y = GridSample t w(1,2,2,2)',
-  ],
-};
 
 /** Returns the orders of axes that put the rows on each of them. */
 function turnsOf(rank: number): number[][] {

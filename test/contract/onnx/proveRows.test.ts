@@ -8,6 +8,7 @@ import { proveRows, type RowProof } from '../../../lambda/onnx/proveRows.ts';
 import { FAMILIES } from '../../../lambda/onnx/rules/families.ts';
 import { changed, graphOf, ints, model, node, values } from '../../helpers/graph.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
+import { OPERATORS } from '../../helpers/operators.ts';
 
 interface Case {
   /** What is said of the node, in part; undefined if rows are independent. */
@@ -148,7 +149,7 @@ const BRANCHES = {
   else_branch: body('', 'b F[N,4]', 'b = Neg x'),
 };
 
-/** For each family rows that stay apart, and rows that do not, if there are such. */
+/** For families rows that stay apart, and rows that do not, beyond what `OPERATORS` tries. */
 const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Element by element': [
     apart('sum = Add x w(1,4); z = Where bool[1,0,0,1] sum x; y = Erf z'),
@@ -171,44 +172,22 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       'F[N,8]',
     ),
   ],
-  Softmax: [
-    apart('z = LogSoftmax x axis=1; y = Softmax z'),
-    mixed("Softmax 'y': it works along axis 0, the rows", 'y = Softmax x axis=0'),
-  ],
-  'Normalisation along an axis': [
-    apart('y = LpNormalization x'),
-    mixed("LpNormalization 'y': it works along axis 0", 'y = LpNormalization x axis=0'),
-  ],
-  'Normalisation of layers': [
-    apart('y = LayerNormalization x w(4)'),
-    mixed("LayerNormalization 'y': it works along axis 0", 'y = LayerNormalization x w(1) axis=0'),
-    mixed("'y': a constant of 5 rows meets the rows", 'y = LayerNormalization x w(4) w(5,4)'),
-  ],
   'Normalisation of batches': [
     apart(`y = BatchNormalization x ${NORMAL}`),
     mixed("'y': it has training_mode=1", `y,m,v = BatchNormalization x ${NORMAL} training_mode=1`),
   ],
-  'Normalisation of images': [
-    apart('y = InstanceNormalization x [1.0,2.0] [0.0,1.0]', CUBE),
-    mixed(AXIS_0, onAxis1('InstanceNormalization turned [1.0,2.0] [0.0,1.0]'), CUBE),
-  ],
   Reductions: [
     apart('mean = ReduceMean x [-1]; z = Sub x mean; y = ArgMax z axis=-1 keepdims=0', 'F[N,4]', IDS),
-    mixed("ReduceMean 'mean': it reduces axis 0, the rows", 'mean = ReduceMean x [0]; y = Sub x mean'),
     mixed("ReduceMax 'most': it reduces all axes", 'most = ReduceMax x keepdims=0; y = Sub x most'),
   ],
   Largest: [
-    apart('y,places = TopK x [2]', 'F[N,4]', 'F[N,2]'),
-    mixed("TopK 'y': it works along axis 0", `${COUNT}; y,places = TopK x rows axis=0`),
     mixed(
       "'z': the number of rows decides how many",
       `${COUNT}; k = Min rows [4]; z,i = TopK x k; y = ReduceSum z [1]`,
     ),
   ],
-  'Running sums': [apart('y = CumSum x 1'), mixed("CumSum 'y': it works along axis 0", 'y = CumSum x 0')],
   'Products of matrices': [
     apart('z = MatMul x w(4,4); y = Gemm z w(4,4) w(4) transB=1'),
-    mixed("MatMul 'y': its inputs have rows on different axes", 't = Transpose x; y = MatMul x t', 'F[N,4]', 'F[N,n]'),
     mixed("MatMul 'w': it sums over the rows", 't = Transpose x; w = MatMul t x; y = MatMul x w'),
   ],
   'Quantised products': [
@@ -223,30 +202,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('y = Einsum x w(4,4) equation=bi,ij->bj'),
     mixed("'w': its equation bi,bj->ij sums over the rows", 'w = Einsum x x equation=bi,bj->ij; y = MatMul x w'),
   ],
-  Convolutions: [
-    apart('y = Conv x w(2,2,3) kernel_shape=[3] pads=[1,1]', CUBE),
-    mixed(AXIS_0, onAxis1('Conv turned w(2,2,3) kernel_shape=[3] pads=[1,1]'), CUBE),
-  ],
-  Pools: [
-    apart('y = MaxPool x kernel_shape=[2] strides=[2]', CUBE, 'F[N,2,2]'),
-    mixed('it depends on how many rows there are', 'z,y = MaxPool x kernel_shape=[2]', CUBE, 'I[N,2,3]'),
-  ],
+  Pools: [mixed('it depends on how many rows there are', 'z,y = MaxPool x kernel_shape=[2]', CUBE, 'I[N,2,3]')],
   'Pools of everything': [
-    apart('y = GlobalAveragePool x', CUBE, 'F[N,2,1]'),
     apart(
       `${QUANTISED}; p = QLinearGlobalAveragePool q 0.1 u8(128) 0.1 u8(128) channels_last=0; z = Reshape p [-1,4]; y = Cast z to=1`,
       'F[N,4,3,2]',
       'F[N,4]',
     ),
-    mixed(AXIS_0, onAxis1('GlobalMaxPool turned'), CUBE),
   ],
-  'Sampling at places of a grid': [apart('y = GridSample x grid', 'F[N,2,4,4]; grid F[N,3,3,2]', 'F[N,2,3,3]')],
-  Resizing: [
-    apart('y = Resize x - [1.0,1.0,2.0]', CUBE, 'F[N,2,8]'),
-    mixed("Resize 'y': it resizes the rows", 'y = Resize x - [2.0,1.0,1.0]', CUBE),
-  ],
-  'Depth and space': [apart('y = DepthToSpace x blocksize=2', 'F[N,4,2,2]', 'F[N,1,4,4]')],
-  Transposition: [apart('y = Transpose x perm=[0,2,1]', CUBE, 'F[N,4,2]')],
   'New shapes': [
     apart(
       't = Transpose x perm=[1,0,2]; f = Reshape t [-1,4]; g = Gemm f w(4,4); r = Shape t; z = Reshape g r; y = Transpose z perm=[1,0,2]',
@@ -255,20 +218,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('more = Reshape x [-1,2]; y = Reshape more [-1,2,4]', CUBE),
     mixed("'z': its new shape does not keep rows apart", 'z = Reshape x [4,-1]; s = Softmax z; y = Reshape s [-1,4]'),
   ],
-  Flattening: [
-    apart('y = Flatten x', CUBE, 'F[N,8]'),
-    mixed("'s': it works along axis 1, the rows", 'z = Flatten x axis=0; s = Softmax z; y = Reshape s [-1,4]'),
-  ],
-  'Fewer axes': [
-    apart('y = Squeeze x [1]', 'F[N,1,4]', 'F[N,4]'),
-    mixed("Squeeze 'y': it removes the axis of the rows", 'y = Squeeze x [0]'),
-  ],
-  'More axes': [apart('y = Unsqueeze x [-1]', 'F[N,4]', 'F[N,4,1]')],
   Expansion: [
     apart('y = Expand x [1,3,1]', 'F[N,1,4]', 'F[N,3,4]'),
     mixed('repeats rows by the number', `${COUNT}; s = Concat [1] rows [1] axis=0; y = Expand x s`, 'F[N,1,4]'),
   ],
-  Tiling: [apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'), mixed("Tile 'y': it repeats rows", 'y = Tile x [2,1]')],
   'Constants of a shape': [
     apart(
       'c = Concat x x axis=0; s = Shape c; zeros = ConstantOfShape s; m = Max c zeros; y,z = Split m axis=0 num_outputs=2',
@@ -286,24 +239,15 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     mixed("'y': a row's place in the batch enters", `${OWN_PLACES}; column = Cast places to=1; y = Add x column`),
   ],
   Slices: [
-    apart('y = Slice x [1] [3] [1]', 'F[N,4]', 'F[N,2]'),
     mixed("Slice 'first': it takes rows by their places", 'first = Slice x [0] [1]; y = Sub x first'),
     mixed("'z': the number of rows decides what it takes", `${COUNT}; z = Slice x [0] rows [1]; y = ReduceSum z [1]`),
   ],
-  Splits: [
-    apart('left,right = Split x axis=1 num_outputs=2; y = Mul left right', 'F[N,4]', 'F[N,2]'),
-    mixed("'a': it splits the rows", 'a,b = Split x axis=0 num_outputs=2; y = Concat b a axis=0'),
-  ],
+  Splits: [mixed("'a': it splits the rows", 'a,b = Split x axis=0 num_outputs=2; y = Concat b a axis=0')],
   Joins: [
-    apart('y = Concat x x axis=-1', 'F[N,4]', 'F[N,8]'),
     mixed("'y': it has another number of rows than the inputs", 'y = Concat x x axis=0'),
-    mixed("Concat 'z': ", 'z = Concat w(1,4) x axis=0; y = Softmax z axis=1'),
     mixed("'y': a constant number of rows meets the rows", 'y = Concat x w(1,4) axis=1', 'F[N,4]', 'F[N,8]'),
   ],
-  Padding: [apart('y = Pad x [0,1,0,0]', 'F[N,4]', 'F[N,5]'), mixed("Pad 'y': it adds rows", 'y = Pad x [1,0,0,0]')],
   'Look-ups': [
-    apart('y = Gather w(3,2) x', 'I[N,3]', 'F[N,3,2]'),
-    mixed("Gather 'first': it takes rows by their places", 'first = Gather x [0]; y = Sub x first'),
     mixed('each row looks up in all', 'i = ArgMax x axis=1 keepdims=0; y = Gather x i axis=1', 'F[N,4]', 'F[N,n]'),
     // As exporters look up the mask of each row.
     apart(`${FLAT_INDEXES}; flat = Reshape x [-1]; y = Gather flat at`, 'F[N,length]'),
@@ -318,26 +262,15 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       'F[N,length]; z F[N,width]',
     ),
   ],
-  'Look-ups by element': [
-    apart('y = GatherElements x at axis=1', 'F[N,4]; at I[N,2]', 'F[N,2]'),
-    mixed("'y': it takes rows by their places", 'y = GatherElements x at', 'F[N,4]; at I[N,4]'),
-  ],
   'Look-ups by tuple': [
     apart(`${OWN_PLACES}; z = ArgMax x axis=1; t = Concat places z axis=1; y = GatherND x t`, undefined, 'F[N]'),
-    mixed("GatherND 'y': it takes rows by their places", 'y = GatherND x at', 'F[N,4]; at I[N,1]'),
-  ],
-  'Writes by element': [
-    apart('y = ScatterElements x at new axis=1', 'F[N,4]; at I[N,1]; new F[N,1]'),
-    mixed('it writes rows by', 'y = ScatterElements x at new', 'F[N,4]; at I[N,4]; new F[N,4]'),
   ],
   'Writes by tuple': [
     apart('m = Reshape [0] [1,1]; t = ScatterND w(3,4) m w(1,4); y = MatMul x t', 'F[N,3]', 'F[N,4]'),
   ],
   'One of many': [
-    apart('y = OneHot x 3 [0.0,1.0]', IDS, 'F[N,3]'),
     mixed("OneHot 'y': rows decide how wide it is", `${COUNT}; y = OneHot x rows [0.0,1.0]`, IDS, 'F[N,width]'),
   ],
-  Triangles: [apart('y = Trilu x', CUBE), mixed("Trilu 'y': a row's place in the batch decides", 'y = Trilu x')],
   'Recurrent layers': [
     apart(
       't = Transpose x perm=[1,0,2]; z,last = GRU t w(1,9,4) w(1,9,3) hidden_size=3; y = Squeeze last [0]',
@@ -368,22 +301,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       operators: ['Scan'],
     },
   ],
-  Distances: [
-    apart('y = CDist x w(3,4)', 'F[N,4]', 'F[N,3]'),
-    mixed("CDist 'y': it compares rows with rows", 'y = CDist x x', 'F[N,4]', 'F[N,also]'),
-  ],
   Branches: [
     nested(undefined, 'width = Shape x start=1; is = Equal width [4]; c = Squeeze is', 'c', BRANCHES),
     nested("'y': the number of rows decides which", `${COUNT}; is = Equal rows [1]; c = Squeeze is`, 'c', BRANCHES),
   ],
-  'Fused attention': [
-    apart('y = MultiHeadAttention x x x num_heads=2', 'F[N,3,4]'),
-    mixed(AXIS_0, onAxis1('MultiHeadAttention turned turned turned num_heads=2'), CUBE),
-  ],
+  'Fused attention': [mixed(AXIS_0, onAxis1('MultiHeadAttention turned turned turned num_heads=2'), CUBE)],
   'Fused embedding': [
     apart('y,mask = EmbedLayerNormalization x - w(5,4) w(6,4) - [1.0,2.0,1.0,3.0] w(4)', 'INT32[N,3]', 'F[N,3,4]'),
   ],
-  'Rotary positions': [apart('y = RotaryEmbedding x at w(6,2) w(6,2)', 'F[N,3,4]; at I[N,3]')],
   'Trees, linear models and support vectors': [
     apart(
       `label,y = LinearClassifier x coefficients=[1.0,2.0,-3.0,4.0,0.5,1.0,2.0,-1.0] ${CLASSES}`,
@@ -392,17 +317,8 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ),
     mixed(AXIS_0, `t = Transpose x; label,y = LinearClassifier t coefficients=[1.0,2.0] ${CLASSES}`),
   ],
-  'Their regressors': [
-    apart(`y = ${TREE}`, 'F[N,4]', 'F[N,1]'),
-    mixed('it may take a vector of rows for', 'y = LinearRegressor x coefficients=[1.0]', 'F[N]', 'F[N,1]'),
-  ],
-  Normaliser: [apart('y = Normalizer x norm=L2')],
+  'Their regressors': [apart(`y = ${TREE}`, 'F[N,4]', 'F[N,1]')],
   'Maps of classes': [mixed(AXIS_0, 't = Transpose x; y = ZipMap t classlabels_int64s=[0,1]')],
-  Features: [
-    apart('y = ArrayFeatureExtractor x [3,1]', 'F[N,4]', 'F[N,2]'),
-    mixed('takes rows by their places', 't = Transpose x; z = ArrayFeatureExtractor t [0,0]; y = Transpose z'),
-  ],
-  'Feature vectors': [apart('y = FeatureVectorizer x z inputdimensions=[4,2]', 'F[N,4]; z F[N,2]', 'F[N,6]')],
   Categories: [apart('y = OneHotEncoder x cats_strings=[red,blue] zeros=1', 'BYTES[N,1]', 'F[N,1,2]')],
   Words: [apart(`z = ${TOKENS}=#; y = TfIdfVectorizer z ${COUNTS}`, 'BYTES[N]', 'F[N,2]')],
   'Counts of words': [
@@ -411,10 +327,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   'Dynamic quantisation': [
     mixed("'q': it scales by the whole batch", 'q,s,zero = DynamicQuantizeLinear x; y = DequantizeLinear q s zero'),
-  ],
-  'Normalisation over rows': [
-    apart('y = MeanVarianceNormalization x axes=[1,2]', CUBE),
-    mixed("'y': it works along axis 0", 'y = MeanVarianceNormalization x axes=[0,2]', CUBE),
   ],
   'Shapes that values decide': [
     mixed(
@@ -426,8 +338,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   'Random numbers': [mixed("'noise': its answers are random", 'noise = RandomNormalLike x; y = Add x noise')],
   Dropout: [
-    apart('y = Dropout x'),
-    mixed("Dropout 'y': it drops values at random", 'y = Dropout x 0.5 bool(1)'),
     mixed(
       "Dropout 'y': it drops values at random",
       's = ReduceSum w(3) keepdims=0; t = Less s 0.0; y = Dropout x 0.5 t',
@@ -438,8 +348,9 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
 const ALL = Object.entries(CASES).flatMap(([family, cases]) => cases.map((one) => [family, one] as const));
 
 describe('the table of operators', () => {
-  it('has cases here for each family', () => {
+  it('has cases for each family', () => {
     const tried = new Set(ALL.flatMap(([, { operators }]) => operators));
+    for (const name of JSON.stringify(OPERATORS).match(/\w+/g) ?? []) tried.add(name);
     expect(FAMILIES.filter(({ operators }) => !operators.some((one) => tried.has(one)))).toEqual([]);
   });
 
