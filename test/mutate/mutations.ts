@@ -13,7 +13,11 @@ const HOSTS = ['unit/hosts', 'guarantees/acknowledged.test.ts', 'guarantees/writ
 const CULPRITS = ['guarantees/failsAlone.test.ts', 'system/scorer.test.ts', 'system/culprits.test.ts'];
 const PLAN = ['unit/core/plan', 'unit/core/scoreRecords'];
 const DECODE = ['unit/core/decode', 'guarantees/limits.test.ts'];
-const PROOF = ['contract/onnx/proveRows.test.ts', 'contract/onnx/decideBatching.test.ts'];
+const PROOF = [
+  'contract/onnx/proveRows.test.ts',
+  'contract/onnx/oneOperator.test.ts',
+  'contract/onnx/decideBatching.test.ts',
+];
 const ALONE = ['unit/core/scoreRecords', 'guarantees/batchedIsAlone.test.ts'];
 const WORKER = ['unit/worker', 'system/worker'];
 const GRANTS = ['cdk/permissions.test.ts', 'cdk/jobs/permissions.test.ts'];
