@@ -129,8 +129,8 @@ export class QueueStore implements ResultStore {
   }
 
   /**
-   * Returns a function that makes one poll and handles its messages. Of concurrent polls, only the first one waits for
-   * a message.
+   * Returns a function that makes one poll and handles its messages. A poll waits for a message only if no other one
+   * does.
    */
   #receiver(): () => Promise<MessageRecord[]> {
     const { sqs, resultQueueUrl: queueUrl } = this.#options;

@@ -233,7 +233,7 @@ export interface PlainInput {
  */
 export type InputTensor = TypedInput | ArrayInput | PlainInput;
 
-/** Input whose data has exactly as many elements of `datatype` as the product of `shape`. */
+/** Input whose `data` fits: its elements are of `datatype`, and their number is the product of `shape`. */
 interface ValidInput {
   readonly datatype: Datatype;
   readonly shape: readonly number[];

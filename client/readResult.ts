@@ -93,7 +93,7 @@ function unavailable(messageId: string, reason: string, cause?: unknown): ReadRe
 }
 
 /**
- * Output tensor. `data` has as many elements as the product of `shape`, row-major, in the typed array of `datatype`.
+ * Output tensor. `data` is a typed array of `datatype`, row-major. Its length is the product of `shape`.
  * 64-bit integers are exact, in a BigInt64Array or BigUint64Array. BOOL is 0 and 1 in a Uint8Array. BYTES are strings.
  * You can use it as an input.
  */

@@ -470,8 +470,7 @@ function operationOf({ headers }: { readonly headers: IncomingHttpHeaders }): st
 const INVALID_HANDLE = ['ReceiptHandleIsInvalid', 'The input receipt handle is not a valid receipt handle.'] as const;
 
 /**
- * Returns the error with which SQS refuses a call that sends messages. One invalid message causes the whole call to be
- * refused.
+ * Returns the error of SQS for a call that sends messages. If one message is invalid, SQS refuses the whole call.
  */
 function refusedMessage(operation: string, body: unknown): object | undefined {
   const { data } = SENT.safeParse(body);

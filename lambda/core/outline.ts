@@ -25,7 +25,7 @@ export function maxContainers(text: string): number {
   return Math.max(FEW_CONTAINERS, Math.floor(text.length / FEWEST_CHARACTERS_EACH));
 }
 
-/** Length up to which a text needs no outline, because parsing takes little time in any case. */
+/** Shorter texts need no outline: they are parsed quickly, whatever they contain. */
 const SHORT_CHARACTERS = 65_536;
 const SHORT: Outline = { levels: 0, containers: 0, keys: 0, elements: 0 };
 

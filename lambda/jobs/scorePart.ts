@@ -266,7 +266,7 @@ function piecesAhead(part: Part, from: number, { format, pieceBytes }: JobHead):
 
 /**
  * Creates the pending writes of pieces. Each resolves to false if another call is ahead of this one. The functions
- * return the first such piece, from which the next call continues.
+ * return the first such piece: the next call continues there.
  *
  * @param maxBytes of results in memory, unless one piece has more
  */

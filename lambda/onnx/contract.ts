@@ -272,7 +272,7 @@ export const CURES =
   'state with its batch on another axis, name that axis as "batchAxis"';
 
 /**
- * Returns the number of rows to which the batch axis is baked, and the inputs that bake it.
+ * Returns the only number of rows that the model takes, if its batch axis is fixed, and the inputs that fix it.
  *
  * @param inputs that agree
  */

@@ -35,7 +35,7 @@ import {
 
 /* Rules of operators that work along axes, and of matrix products. */
 
-/** Returns the rule of a family that works along some axes, none of which may be that of the rows. */
+/** Returns the rule of operators that work along axes. The axis of the rows must not be one of them. */
 function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
   return (step) => {
     const data = inputAt(step, 0);

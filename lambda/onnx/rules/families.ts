@@ -19,7 +19,7 @@ import { ELEMENTWISE } from './elements.ts';
 import { LAYERS } from './layers.ts';
 import { LOOK_UPS } from './lookUps.ts';
 import { joinedAlong, reshaped, SHAPES } from './shapes.ts';
-import { type Family, family, givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
+import { type Family, family, givenOf, inputAt, plain, type Rule, refuseOtherAxis, type Step } from './step.ts';
 
 /*
  * Defines a rule for each family of operators, which derives the outputs from the inputs. A rule follows the axis of
@@ -48,9 +48,9 @@ const classic =
   (widths: (step: Step, data: Traced) => readonly (Size | undefined)[]): Rule =>
   (step) => {
     const data = inputAt(step, 0);
-    if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
+    refuseOtherAxis(data, 0);
     if (hasRows(data) && shapeOf(data).length === 1 && step.node.operator !== 'LabelEncoder') {
-      // These operators take a vector as one row, or as many rows of one feature.
+      // Some of these operators take a vector as one row, others as rows of one feature each.
       mixes('it may take a vector of rows for the features of one');
     }
     const [rows = ONE] = shapeOf(data);

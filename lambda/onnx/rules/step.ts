@@ -85,6 +85,11 @@ export function refuseOthers({ inputs }: Step, followed: readonly number[]): voi
   if (others.some((input) => input?.kind === 'count')) unknown('its weights depend on the number of rows');
 }
 
+export function refuseOtherAxis(data: Traced, axis: number): void {
+  if (hasRows(data) && data.axis !== axis)
+    mixes(`it takes axis ${axis} for the rows, and they are on axis ${data.axis}`);
+}
+
 /**
  * Combines inputs that have their rows on given axes. All rows must share all other inputs.
  *
@@ -93,11 +98,7 @@ export function refuseOthers({ inputs }: Step, followed: readonly number[]): voi
 export function meetOn(step: Step, axes: Readonly<Record<number, number>>): Met {
   refuseOthers(step, Object.keys(axes).map(Number));
   const named = step.inputs.flatMap((input, index) => (input && axes[index] !== undefined ? [{ input, index }] : []));
-  for (const { input, index } of named) {
-    const axis = axes[index] as number;
-    if (hasRows(input) && input.axis !== axis)
-      mixes(`it takes axis ${axis} for the rows, and they are on axis ${input.axis}`);
-  }
+  for (const { input, index } of named) refuseOtherAxis(input, axes[index] as number);
   return meet(
     named.map(({ input }) => input),
     named.map(() => 0),
@@ -109,7 +110,7 @@ export const rowsFirst =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
     const data = inputAt(step, 0);
-    if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
+    refuseOtherAxis(data, 0);
     const met = meet(givenOf(step));
     if (met.kind !== data.kind) unknown('its weights depend on the batch');
     return { ...met, shape: shapeOfResult(step, data) };
